@@ -1,0 +1,3 @@
+//! sealmark grades MCP servers by what it sees them do.
+
+pub mod evidence;
