@@ -1,3 +1,16 @@
 //! sealmark grades MCP servers by what it sees them do.
 
+#[macro_use]
+pub mod verdict;
+pub mod check;
 pub mod evidence;
+pub mod journal;
+pub mod judges;
+pub mod registry;
+pub mod stage;
+pub mod surface;
+
+// The methodology stands beside the machine, not inside it: whatever can change a letter is found
+// under packs/.
+#[path = "../packs/mod.rs"]
+pub(crate) mod packs;

@@ -1,0 +1,10 @@
+//! Filesystem tools against directories the harness owns.
+
+use crate::check::Needs;
+
+crate::check::pack! { "fs",
+    "Filesystem tools stay inside their directory",
+    "`${sandbox}` is used in the configuration, and a read, list or write tool is confirmed by its control.",
+    Needs::Sandbox(&["read", "list", "write"]);
+    fs_path_escape = calls,
+}
