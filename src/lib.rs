@@ -3,6 +3,8 @@
 #[macro_use]
 pub mod verdict;
 pub mod check;
+pub mod classes;
+pub mod discover;
 pub mod evidence;
 pub mod journal;
 pub mod judges;

@@ -123,6 +123,9 @@ pub struct Placement {
     pub slots: Vec<Slot>,
     /// Arguments filled from const, default, a one-value enum, or the configuration.
     pub filled: Map<String, Value>,
+    /// How the server understands paths inside the sandbox: the text that stands for
+    /// `${sandbox}/` in probes.
+    pub base: String,
     /// Whether a control confirmed it on the lane that asked.
     pub confirmed: Confirmed,
     /// The declared `readOnlyHint`.
@@ -207,6 +210,7 @@ mod tests {
                 Slot { role: "content".into(), way: vec![key("edits"), Step::First, key("new")] },
             ],
             filled: Map::from_iter([("mode".into(), json!("text"))]),
+            base: String::new(),
             confirmed: Confirmed::Untried,
             read_only_hint: None,
         };
