@@ -11,6 +11,7 @@ pub mod journal;
 pub mod judges;
 pub mod letter;
 pub mod registry;
+pub mod report;
 pub mod stage;
 pub mod surface;
 
