@@ -50,6 +50,9 @@ pub struct Spec {
     /// The lane it runs on.
     #[serde(default)]
     pub lane: LaneKind,
+    /// Its place among the checks of its lane.
+    #[serde(default)]
+    pub turn: Turn,
     /// The sentence of a breach, published with the rules of the standard judge.
     #[serde(default)]
     pub breached: String,
@@ -122,6 +125,19 @@ impl LaneKind {
             Self::Hostile => "hostile",
         }
     }
+}
+
+/// When a check has its turn on its lane. Within a turn the report order holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Turn {
+    /// Before others, while nothing hostile was sent yet.
+    Early,
+    /// In report order.
+    #[default]
+    Normal,
+    /// After others, because it may leave the server hanging.
+    Late,
 }
 
 /// One fixed input.
