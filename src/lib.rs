@@ -5,15 +5,20 @@ pub mod verdict;
 pub mod check;
 pub mod classes;
 pub mod discover;
+pub mod event;
 pub mod evidence;
 pub mod grade;
 pub mod journal;
 pub mod judges;
 pub mod letter;
+pub mod plan;
 pub mod registry;
 pub mod report;
 pub mod stage;
+pub mod standard;
 pub mod surface;
+pub mod world;
+
 
 // The methodology stands beside the machine, not inside it: whatever can change a letter is found
 // under packs/.

@@ -1,3 +1,7 @@
 //! The command line of sealmark.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sealmark::world::shim::dispatch().unwrap_or(ExitCode::SUCCESS)
+}
