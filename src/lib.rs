@@ -4,6 +4,7 @@
 pub mod verdict;
 pub mod check;
 pub mod classes;
+pub mod config;
 pub mod discover;
 pub mod event;
 pub mod evidence;
