@@ -92,6 +92,23 @@ impl JsonSchema for Text {
     }
 }
 
+/// The schema of a text that may be written as a number or a boolean without quotes.
+struct Scalar;
+
+impl JsonSchema for Scalar {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Scalar".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
 /// The configuration of a run of sealmark: the server under test, and what is asked of it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -137,9 +154,11 @@ pub(crate) struct ServerFile {
     pub(crate) command: Option<Text>,
     /// Its arguments.
     #[serde(default)]
+    #[schemars(with = "Option<Vec<Scalar>>")]
     pub(crate) args: Option<Vec<Text>>,
     /// Variables of its environment; it gets these and a few general ones, no others.
     #[serde(default)]
+    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
     pub(crate) env: Option<Entries<Text>>,
     /// Its working directory, from the folder of this file. Without it, a directory of its own.
     pub(crate) cwd: Option<Text>,

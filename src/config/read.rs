@@ -387,8 +387,8 @@ impl Reader<'_> {
     fn suggestion(&self, name: &str, known: &[&str], what: &str) -> String {
         match nearest(name, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if known.len() <= 12 => format!("the {what} are {}", listed(known)),
-            None => format!("`sealmark list-{what}` names them all"),
+            None if known.len() <= 20 => format!("the {what} are {}", listed(known)),
+            None => "`sealmark list-checks` names them all".to_owned(),
         }
     }
 

@@ -128,6 +128,8 @@ fn unknown_keys_are_refused_with_a_suggestion() {
     refuses("server: {command: x}\r\nzzz: 1\r\n", Key, (2, 1), "`zzz`", "the keys here are");
     let text = "server: {command: x}\nchecks:\n  shutdown: {enabld: true}\n";
     refuses(text, Key, (3, 14), "`enabld`", "`enabled`");
+    refuses("command: x\n", Key, (1, 1), "`command`", "below");
+    refuses("mcpServers: {}\n", Key, (1, 1), "`mcpServers`", "client");
     refuses("\u{feff}servr: 1\n", Key, (1, 1), "`servr`", "`server`");
 }
 
@@ -155,7 +157,7 @@ fn broken_yaml_is_refused_where_it_breaks() {
     refuses("server: {command: a\n", Syntax, (1, 9), "unclosed bracket", "close the bracket");
     refuses("server:\n  command: a: b\n", Syntax, (2, 13), "mapping values", "quote");
     refuses("server:\n  command: @x\n", Syntax, (2, 12), "unexpected character", "quote");
-    refuses("server: *gone\n", Syntax, (1, 9), "unknown anchor", "");
+    refuses("server: *gone\n", Syntax, (1, 9), "no anchor", "quote");
     refuses("", Syntax, (1, 1), "no content", "sealmark init");
     refuses("# only words\n", Syntax, (2, 1), "no content", "sealmark init");
     refuses("server: {command: a}\n---\nserver: {}\n", Syntax, (3, 1), "more than one", "---");
@@ -173,9 +175,16 @@ fn values_of_the_wrong_type_are_refused() {
     let text = "server: {command: x}\nchecks:\n  shutdown: {enabled: yes}\n";
     refuses(text, Value, (3, 23), "`true` or `false`", "");
     let text = "server: {command: x}\nlimits: {rows: many}\n";
-    refuses(text, Value, (2, 16), "a number", "30");
+    refuses(text, Value, (2, 16), "a whole number", "10000");
+    let text = "server: {command: x}\ntimeouts: {call: soon}\n";
+    refuses(text, Value, (2, 18), "a number", "30");
     let text = "server: {command: x}\ntimeouts: {call: -1}\n";
     refuses(text, Value, (2, 18), "out of range", "0.01");
+    let text = "server: {command: x}\nlimits: {rows: -1}\n";
+    refuses(text, Value, (2, 16), "a whole number", "10000");
+    let text = "server: {command: x}\nprofile: [ci]\n";
+    refuses(text, Value, (2, 10), "one word", "");
+    refuses("server: {command: a}\npacks:\n - a\n- b\n", ErrorKind::Syntax, (4, 3), "", "indent");
     let text = "server: {command: x}\nlimits: {tools: 0}\n";
     refuses(text, Value, (2, 17), "out of range", "from 1 to 1000");
 }
@@ -322,7 +331,7 @@ fn a_pipe_and_a_file_without_permission_are_refused() {
     assert!(error.message.contains("no regular file"), "{error}");
     let closed = folder.path().join("closed");
     std::fs::write(&closed, "server: {command: x}").expect("written");
-    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).expect("set");
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o0)).expect("set");
     // The superuser reads it all the same.
     if let Err(error) = load(&closed, &KNOWN) {
         assert_eq!(error.kind, ErrorKind::Read, "{error}");

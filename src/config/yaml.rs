@@ -76,7 +76,15 @@ fn words(error: &Error) -> (ErrorKind, String, String) {
                     format!("remove it; it comes with {comes}"),
                 );
             }
+            let top = expected.contains(&"server");
             let help = match nearest(field, expected.iter().copied()) {
+                None if top && matches!(field.as_str(), "command" | "args" | "env" | "cwd") => {
+                    format!("write `server:`, and `{field}:` indented below it")
+                }
+                None if top && matches!(field.as_str(), "mcpServers" | "servers") => {
+                    "this is the file of a client; write `server:` with the command of one of them"
+                        .to_owned()
+                }
                 Some(near) => format!("did you mean `{near}`?"),
                 None if expected.is_empty() => "remove it".to_owned(),
                 None => format!("the keys here are {}", listed(expected)),
@@ -150,10 +158,24 @@ fn words(error: &Error) -> (ErrorKind, String, String) {
             ),
             format!("write {expected} here"),
         ),
+        Error::InvalidScalar { ty: "u64", .. } => (
+            Value,
+            "expected a whole number".to_owned(),
+            "write it in plain digits, such as 10000".to_owned(),
+        ),
         Error::InvalidScalar { .. } | Error::NonFiniteFloat { .. } => (
             Value,
             "expected a number".to_owned(),
             "write a plain decimal number, such as 30".to_owned(),
+        ),
+        Error::ExternallyTaggedEnumExpectedScalarOrMapping { .. }
+        | Error::UnexpectedValueForUnitEnumVariant { .. } => {
+            (Value, "expected one word".to_owned(), "write one plain word here".to_owned())
+        }
+        Error::UnknownAnchor { .. } => (
+            Syntax,
+            "the alias has no anchor".to_owned(),
+            "quote a text that begins with `*`, or name its anchor with `&` before".to_owned(),
         ),
         Error::Unexpected { expected, .. } => {
             let (what, help) = match *expected {
@@ -185,6 +207,8 @@ fn words(error: &Error) -> (ErrorKind, String, String) {
                 "quote a text that contains `: `, and give keys of one level the same indentation"
             } else if text.contains("unexpected character") {
                 "quote a text that begins with a character special to YAML, such as `@`, or contains an unprintable one"
+            } else if text.contains("did not find expected") {
+                "give all keys or items of one level the same indentation"
             } else if text.contains("recursion limit") {
                 "nest less deeply"
             } else {
