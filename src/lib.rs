@@ -18,8 +18,8 @@ pub mod report;
 pub mod stage;
 pub mod standard;
 pub mod surface;
+pub mod text;
 pub mod world;
-
 
 // The methodology stands beside the machine, not inside it: whatever can change a letter is found
 // under packs/.

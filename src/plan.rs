@@ -113,8 +113,8 @@ fn planned(config: &Config, check: &'static Check, only: &[String]) -> PlannedCh
         Some(_) => Severity::Advisory,
         None => check.spec.effective_severity(),
     };
-    let off = set.and_then(|set| set.enabled) == Some(false)
-        || !only.is_empty() && !only.contains(&id);
+    let off =
+        set.and_then(|set| set.enabled) == Some(false) || !only.is_empty() && !only.contains(&id);
     let settled = if off {
         Some(Rule::SwitchedOff)
     } else if check.spec.deep && config.profile != Profile::Deep {

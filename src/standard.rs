@@ -28,8 +28,11 @@ impl Names {
 
     /// Calls `f` with the names in the shape the configuration reader takes.
     pub fn with<T>(&self, f: impl FnOnce(&Known<'_>) -> T) -> T {
-        let checks: Vec<(&str, bool, &str)> =
-            self.checks.iter().map(|(id, candidate, severity)| (id.as_str(), *candidate, *severity)).collect();
+        let checks: Vec<(&str, bool, &str)> = self
+            .checks
+            .iter()
+            .map(|(id, candidate, severity)| (id.as_str(), *candidate, *severity))
+            .collect();
         f(&Known { packs: &self.packs, later_packs: &registry::LATER_PACKS, checks: &checks })
     }
 }
