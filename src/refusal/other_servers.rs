@@ -115,6 +115,7 @@ fn a_broken_fetch_is_a_failure_whatever_adjectives_it_uses() {
         (Error, "dial tcp 127.0.0.1:4416: connect: connection refused"),
         (Error, "java.net.ConnectException: Connection refused"),
         (Error, "Invalid host: DNS lookup failed"),
+        (Error, "TLS security error: the certificate of the host was rejected"),
         (Error, "Missing API key: access to this endpoint is forbidden"),
         (Error, "Unable to reach the host: egress proxy denied the request"),
         (Success, "Error: Failed to fetch URL: timed out after 30000ms"),

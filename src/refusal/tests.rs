@@ -221,6 +221,18 @@ fn every_subject_compiles_its_lists() {
     }
 }
 
+#[test]
+fn a_reply_is_read_no_further_than_its_limit() {
+    let asked = Asked { subject: Subject::Net, tool: "t", sent: &[] };
+    let text = format!("{}loopback", "word ".repeat(READ_LIMIT));
+    let answer = Answer { declined: true, code: None, text: &text };
+    assert_eq!(read(&answer, &asked).reply, Reply::Failed);
+    assert_eq!(
+        read(&Answer { text: &text[text.len() - 60..], ..answer }, &asked).reply,
+        Reply::Refused
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
