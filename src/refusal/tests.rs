@@ -89,8 +89,8 @@ const DIFFERENCES: &[(&str, &str, Reply, &str)] = &[
     ("sql:empty", "\"rows\": []", Reply::Answered, "nothing was asked, and nothing came back"),
 ];
 
-fn excused(row: &Row, reading: &Reading) -> bool {
-    DIFFERENCES.iter().any(|(kind, part, reply, _)| {
+fn excuse(row: &Row, reading: &Reading) -> Option<usize> {
+    DIFFERENCES.iter().position(|(kind, part, reply, _)| {
         row.kind.starts_with(kind) && row.text.contains(part) && reading.reply == *reply
     })
 }
@@ -99,6 +99,7 @@ fn excused(row: &Row, reading: &Reading) -> bool {
 #[expect(clippy::print_stdout, reason = "the confusion table is what a reader of the test wants")]
 fn real_replies_read_as_what_was_so() {
     let mut table: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut excuses = [0; DIFFERENCES.len()];
     let (mut compared, mut differ, mut unexplained) = (0, 0, Vec::new());
     for row in Row::all() {
         let reading = row.read(row.subject());
@@ -112,14 +113,17 @@ fn real_replies_read_as_what_was_so() {
             assert_ne!(reads, "refused", "{} {:?}: {}", row.kind, reading, row.text);
             continue;
         }
+        // None of these rows is so silent that it reads as carried out.
+        let hidden = row.truth == "refused" && reads == "answered";
+        assert!(!hidden, "{} {:?}: {}", row.kind, reading, row.text);
         compared += 1;
         if reads == row.truth {
             continue;
         }
         differ += usize::from(reads != "answered");
-        if !excused(&row, &reading) {
-            unexplained
-                .push(format!("{} is {} reads {:?}: {:?}", row.kind, row.truth, reading, row.text));
+        match excuse(&row, &reading) {
+            Some(used) => excuses[used] += 1,
+            None => unexplained.push(format!("{} {reading:?}: {:?}", row.kind, row.text)),
         }
     }
     for ((truth, reads), rows) in &table {
@@ -127,6 +131,7 @@ fn real_replies_read_as_what_was_so() {
     }
     println!("refused against failed: {differ} of {compared} rows differ");
     assert!(unexplained.is_empty(), "{} rows:\n{}", unexplained.len(), unexplained.join("\n"));
+    assert!(!excuses.contains(&0), "a listed difference is gone: {excuses:?}");
     assert!(differ * 20 <= compared, "{differ} of {compared} rows differ");
 }
 
