@@ -13,6 +13,7 @@ pub mod journal;
 pub mod judges;
 pub mod letter;
 pub mod plan;
+pub mod refusal;
 pub mod registry;
 pub mod report;
 pub mod stage;
