@@ -2,10 +2,12 @@
 
 #[macro_use]
 pub mod verdict;
+pub mod canary;
 pub mod check;
 pub mod evidence;
 pub mod journal;
 pub mod judges;
+pub mod mcp;
 pub mod registry;
 pub mod stage;
 pub mod surface;
