@@ -82,9 +82,9 @@ impl Fake {
     pub(crate) async fn serve(mut self, mut answer: impl FnMut(&str, &Value) -> Option<Value>) {
         while let Some(line) = self.line().await {
             let message: Value = serde_json::from_str(&line).unwrap();
-            let method = message["method"].as_str().unwrap_or("").to_owned();
-            if let (Some(id), Some(body)) = (message.get("id"), answer(&method, &message["params"]))
-            {
+            let Some(id) = message.get("id") else { continue };
+            let method = message["method"].as_str().unwrap_or("");
+            if let Some(body) = answer(method, &message["params"]) {
                 let member = if body.get("code").is_some() { "error" } else { "result" };
                 self.say(&json!({"jsonrpc": "2.0", "id": id, member: body}).to_string()).await;
             }

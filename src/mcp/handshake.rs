@@ -142,3 +142,81 @@ impl Client {
         cap(self.options.canaries.redact(text), MAX_WORDS)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::fake::{PLAIN, pair};
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    async fn against(answer: Value) -> Result<Handshake, HandshakeError> {
+        let (mut client, fake) = pair();
+        tokio::spawn(fake.serve(move |_, _| Some(answer.clone())));
+        client.initialize(VERSIONS[0], LIMIT).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_handshake_is_two_messages_and_noise_before_the_answer_does_not_matter() {
+        let (mut client, mut fake) = pair();
+        let server = tokio::spawn(async move {
+            fake.say("Server listening on stdio").await;
+            let message = fake.next().await;
+            assert_eq!(
+                message["params"],
+                json!({"protocolVersion": "2025-11-25", "capabilities": {},
+                    "clientInfo": {"name": "sealmark", "version": "0"}})
+            );
+            fake.say(r#"{"jsonrpc":"2.0","method":"notifications/message"}"#).await;
+            let result = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "x"}, "instructions": PLAIN});
+            fake.reply(&message["id"], result).await;
+            let done = fake.next().await;
+            assert_eq!(done, json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+            fake.line().await
+        });
+        let handshake = client.initialize("2025-11-25", LIMIT).await.unwrap();
+        assert_eq!(handshake.protocol, "2025-06-18");
+        assert!(handshake.declares("tools") && !handshake.declares("prompts"));
+        assert_eq!(client.drain_hits()[0].channel, crate::evidence::Channel::Surface);
+        client.close_stdin();
+        assert_eq!(server.await.unwrap(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn known_revisions_are_taken_and_others_are_named() {
+        for version in VERSIONS {
+            assert!(against(json!({"protocolVersion": version})).await.is_ok());
+        }
+        let unknown = against(json!({"protocolVersion": "1999-01-01"})).await;
+        assert_eq!(unknown, Err(HandshakeError::UnknownVersion("1999-01-01".into())));
+        let modern = [
+            json!({"protocolVersion": "2026-07-28"}),
+            json!({"code": -32022, "message": "unsupported"}),
+            json!({"code": -32602, "message": "no", "data": {"supported": ["2026-07-28"]}}),
+        ];
+        for answer in modern {
+            assert_eq!(against(answer).await, Err(HandshakeError::ModernOnly));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_keep_their_words_without_canaries() {
+        let refused = against(json!({"code": -32602, "message": format!("no {PLAIN}")})).await;
+        let message = "no <canary>".to_owned();
+        assert_eq!(refused, Err(HandshakeError::Refused { code: Some(-32602), message }));
+        let malformed = against(json!([])).await;
+        assert_eq!(malformed, Err(HandshakeError::Malformed("has no result object".into())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_and_a_silent_server_are_told_apart() {
+        let (mut client, fake) = pair();
+        drop(fake);
+        assert_eq!(client.initialize(VERSIONS[0], LIMIT).await, Err(HandshakeError::Closed));
+        let (mut client, _fake) = pair();
+        let began = Instant::now();
+        assert_eq!(client.initialize(VERSIONS[0], LIMIT).await, Err(HandshakeError::Silent));
+        assert_eq!(began.elapsed().as_secs(), 30);
+    }
+}

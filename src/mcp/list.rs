@@ -401,3 +401,6 @@ fn trouble(troubles: &mut Vec<String>, why: String) {
         troubles.push(why);
     }
 }
+
+#[cfg(test)]
+mod tests;
