@@ -2,6 +2,7 @@
 
 #[macro_use]
 pub mod verdict;
+pub mod canary;
 pub mod check;
 pub mod classes;
 pub mod config;
@@ -12,6 +13,7 @@ pub mod grade;
 pub mod journal;
 pub mod judges;
 pub mod letter;
+pub mod mcp;
 pub mod plan;
 pub mod refusal;
 pub mod registry;
@@ -21,6 +23,7 @@ pub mod standard;
 pub mod surface;
 pub mod text;
 pub mod world;
+
 
 // The methodology stands beside the machine, not inside it: whatever can change a letter is found
 // under packs/.
