@@ -9,6 +9,7 @@ pub mod judges;
 pub mod registry;
 pub mod stage;
 pub mod surface;
+pub mod target;
 
 // The methodology stands beside the machine, not inside it: whatever can change a letter is found
 // under packs/.
