@@ -21,6 +21,7 @@ pub mod report;
 pub mod stage;
 pub mod standard;
 pub mod surface;
+pub mod target;
 pub mod text;
 pub mod world;
 
