@@ -9,6 +9,8 @@ pub mod judges;
 pub mod registry;
 pub mod stage;
 pub mod surface;
+#[cfg(test)]
+pub mod testing;
 
 // The methodology stands beside the machine, not inside it: whatever can change a letter is found
 // under packs/.
