@@ -251,6 +251,11 @@ impl FakeStage {
         ruled(id, self.lines.clone())
     }
 
+    /// The ids of the probes the check declares.
+    pub fn spec_probes(&self) -> Vec<&'static str> {
+        self.spec.probes.iter().map(|probe| probe.id.as_str()).collect()
+    }
+
     /// The recorded lines of that probe.
     pub fn of(&self, probe: &str) -> Vec<&Evidence> {
         self.lines.iter().filter(|line| line.probe == probe).collect()

@@ -1,7 +1,14 @@
 //! The server itself: what it does with bad input, what it shows, what it lets out.
 
-use crate::check::Needs;
+use crate::{
+    check::Needs,
+    evidence::{Evidence, Observer, Why},
+};
 
+mod arguments;
+mod robust_input;
+mod schema;
+mod schema_enforced;
 mod shutdown;
 mod stdout_clean;
 
@@ -9,6 +16,8 @@ crate::check::pack! { "core",
     "The server itself is sound",
     "Always.",
     Needs::Nothing;
+    robust_input = script,
+    schema_enforced = script,
     stdout_clean = journal,
     shutdown = journal,
 }
@@ -22,4 +31,9 @@ fn shown(text: &str) -> String {
         c => c,
     };
     text.chars().take(200).map(safe).collect()
+}
+
+/// A control's line: held when the call worked, no evidence when it did not.
+fn control_line(line: Evidence, good: bool) -> Evidence {
+    if good { line.held(Observer::Reply) } else { line.none(Why::ControlLost) }
 }
