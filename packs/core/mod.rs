@@ -6,9 +6,13 @@ use crate::{
 };
 
 mod arguments;
+mod list_stability;
+mod refusal_quality;
+mod resource_traversal;
 mod robust_input;
 mod schema;
 mod schema_enforced;
+mod secret_echo;
 mod shutdown;
 mod stdout_clean;
 
@@ -17,9 +21,13 @@ crate::check::pack! { "core",
     "Always.",
     Needs::Nothing;
     robust_input = script,
+    secret_echo = journal,
     schema_enforced = script,
+    refusal_quality = journal,
+    list_stability = script,
     stdout_clean = journal,
     shutdown = journal,
+    resource_traversal = script,
 }
 
 /// The head of a text of the server, at most 200 characters, control and invisible direction

@@ -123,13 +123,13 @@ impl Walk<'_> {
         }
         match members.get("$ref") {
             None => {}
-            Some(Value::String(to)) if to.starts_with("#/") || to == "#" => {
-                if local(self.root, to).is_none() {
+            Some(Value::String(to)) if to.starts_with('#') => {
+                // Without a slash it is an anchor, which may stand anywhere.
+                let anchor = to.len() > 1 && !to.starts_with("#/");
+                if !anchor && local(self.root, to).is_none() {
                     self.fault(place, "has a reference to nothing");
                 }
             }
-            // An anchor within the document.
-            Some(Value::String(to)) if to.starts_with('#') => {}
             Some(_) => self.fault(place, "has a reference to another document"),
         }
     }
@@ -160,15 +160,11 @@ impl Walk<'_> {
 
 /// Whether the groups and classes of a regular expression are closed. Dialects differ in the rest.
 fn is_balanced(pattern: &str) -> bool {
-    let (mut open, mut class) = (0_usize, false);
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
+    let (mut open, mut class, mut escaped) = (0_usize, false, false);
+    for c in pattern.chars() {
         match c {
-            '\\' => {
-                if chars.next().is_none() {
-                    return false;
-                }
-            }
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
             ']' if class => class = false,
             _ if class => {}
             '[' => class = true,
@@ -180,7 +176,7 @@ fn is_balanced(pattern: &str) -> bool {
             _ => {}
         }
     }
-    open == 0 && !class
+    open == 0 && !class && !escaped
 }
 
 #[cfg(test)]
