@@ -25,6 +25,8 @@ pub mod target;
 pub mod text;
 pub mod world;
 
+#[cfg(test)]
+mod testing;
 
 // The methodology stands beside the machine, not inside it: whatever can change a letter is found
 // under packs/.

@@ -128,7 +128,7 @@ impl Ruling {
 /// (`dead_code`); with `pub enum;` in front the rules can be named from other modules.
 macro_rules! rules {
     ($($(#[doc = $text:literal])+ $name:ident => $verdict:ident,)+) => {
-        rules! { pub(self) enum; $($(#[doc = $text])+ $name => $verdict,)+ }
+        rules! { enum; $($(#[doc = $text])+ $name => $verdict,)+ }
     };
     ($vis:vis enum; $($(#[doc = $text:literal])+ $name:ident => $verdict:ident,)+) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]

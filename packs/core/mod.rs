@@ -1,0 +1,47 @@
+//! The server itself: what it does with bad input, what it shows, what it lets out.
+
+use crate::{
+    check::Needs,
+    evidence::{Evidence, Observer, Why},
+};
+
+mod arguments;
+mod list_stability;
+mod refusal_quality;
+mod resource_traversal;
+mod robust_input;
+mod schema;
+mod schema_enforced;
+mod secret_echo;
+mod shutdown;
+mod stdout_clean;
+
+crate::check::pack! { "core",
+    "The server itself is sound",
+    "Always.",
+    Needs::Nothing;
+    robust_input = script,
+    secret_echo = journal,
+    schema_enforced = script,
+    refusal_quality = journal,
+    list_stability = script,
+    stdout_clean = journal,
+    shutdown = journal,
+    resource_traversal = script,
+}
+
+/// The head of a text of the server, at most 200 characters, control and invisible direction
+/// characters replaced: fit for an excerpt.
+fn shown(text: &str) -> String {
+    let safe = |c: char| match c {
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().take(200).map(safe).collect()
+}
+
+/// A control's line: held when the call worked, no evidence when it did not.
+fn control_line(line: Evidence, good: bool) -> Evidence {
+    if good { line.held(Observer::Reply) } else { line.none(Why::ControlLost) }
+}
