@@ -345,10 +345,12 @@ impl Process {
         if !seen.gone && !seen.lost && left.is_empty() {
             left.push(format!("pid {}", self.pid));
         }
-        let until = seen.exit.and_then(|(_, at)| at).unwrap_or_else(Instant::now);
+        let witnessed = seen.exit.and_then(|(exit, at)| Some((exit, at?)));
+        let until = witnessed.map_or_else(Instant::now, |(_, at)| at);
         Ending {
-            step,
-            exit: seen.exit.map(|(exit, _)| exit).filter(|_| !seen.lost),
+            // Without its supervisor the server was killed on the spot.
+            step: if witnessed.is_none() { Step::Kill } else { step },
+            exit: witnessed.map(|(exit, _)| exit),
             seconds_to_exit: until.saturating_duration_since(began).as_secs_f64(),
             outlived: seen.outlived,
             left,
