@@ -185,6 +185,13 @@ fn from_ambient(
         }
     }
 
+    // Packages of `pip install --user` are found below HOME, unless this says where.
+    let user_site = home.as_ref().map(|home| home.join(".local"));
+    let user_site = user_site.filter(|folder| folder.join("lib").is_dir()).map(OsString::from);
+    if let Some(folder) = get("PYTHONUSERBASE").or(user_site) {
+        own.insert("PYTHONUSERBASE".into(), folder);
+    }
+
     if let Some(launcher) = launcher {
         for (name, value) in caches(launcher, &get, home.as_deref()) {
             own.insert(name.into(), value);

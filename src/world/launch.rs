@@ -126,7 +126,8 @@ impl Launch {
         if !self.cwd.is_dir() {
             return Err(StartError::WorkingDirectory { path: self.cwd.clone() });
         }
-        let program = resolve(&self.program, &self.env, &self.cwd)?;
+        let cwd = std::path::absolute(&self.cwd).unwrap_or_else(|_| self.cwd.clone());
+        let program = resolve(&self.program, &self.env, &cwd)?;
         let supervisor = self.supervisor.clone().map_or_else(own_binary, Ok)?;
         let lane_fails = |source| StartError::Lane { path: self.lane.root().to_owned(), source };
         let (control, mark) = self.lane.next_start().map_err(lane_fails)?;
@@ -141,7 +142,7 @@ impl Launch {
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .env(RUN_VARIABLE, self.lane.run())
             .env(START_VARIABLE, &mark)
-            .current_dir(&self.cwd)
+            .current_dir(&cwd)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

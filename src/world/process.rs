@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use tokio::{
-    io::AsyncReadExt,
+    io::{AsyncRead, AsyncReadExt},
     net::unix::pipe,
     process::{Child, ChildStderr, ChildStdin, ChildStdout},
     sync::watch,
@@ -184,7 +184,7 @@ impl Watch {
         }
         let lost = {
             let seen = self.seen.borrow();
-            seen.pid.is_some() && !seen.gone && seen.left.is_empty()
+            seen.failed.is_none() && !seen.gone && seen.left.is_empty()
         };
         let mut left = Vec::new();
         if lost {
@@ -319,11 +319,12 @@ impl Process {
     /// process group, then SIGKILL, then ends the descendants that outlived it. Returns as soon
     /// as nothing is left.
     ///
-    /// The caller has dropped stdin, which is the request to end; when it was never taken, it is
-    /// dropped here. Output that nobody reads any more can keep a server from exiting, so keep
-    /// reading stdout and stderr. When the future is dropped halfway, the tree is ended at once.
+    /// The caller has dropped stdin, which is the request to end, and goes on reading the streams
+    /// it took, because a full pipe can keep a server from exiting. Streams that were never taken
+    /// are closed or drained here. When the future is dropped halfway, the tree is ended at once.
     pub async fn end(mut self, graces: Graces) -> Ending {
         drop(self.stdin.take());
+        self.drain();
         let began = Instant::now();
         let mut step = Step::Eof;
         if !self.exits_within(graces.eof).await {
@@ -345,14 +346,28 @@ impl Process {
         if !seen.gone && !seen.lost && left.is_empty() {
             left.push(format!("pid {}", self.pid));
         }
-        let until = seen.exit.and_then(|(_, at)| at).unwrap_or_else(Instant::now);
+        let witnessed = seen.exit.and_then(|(exit, at)| Some((exit, at?)));
+        let until = witnessed.map_or_else(Instant::now, |(_, at)| at);
         Ending {
-            step,
-            exit: seen.exit.map(|(exit, _)| exit).filter(|_| !seen.lost),
+            // Without its supervisor the server was killed on the spot.
+            step: if witnessed.is_none() { Step::Kill } else { step },
+            exit: witnessed.map(|(exit, _)| exit),
             seconds_to_exit: until.saturating_duration_since(began).as_secs_f64(),
             outlived: seen.outlived,
             left,
             supervisor_lost: seen.lost,
+        }
+    }
+
+    fn drain(&mut self) {
+        async fn discard(mut stream: impl AsyncRead + Unpin) {
+            let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        }
+        if let Some(stdout) = self.stdout.take() {
+            tokio::spawn(discard(stdout));
+        }
+        if let Some(stderr) = self.stderr.take() {
+            tokio::spawn(discard(stderr));
         }
     }
 

@@ -159,7 +159,12 @@ impl Run {
             thread::sleep(tree::LOOK);
         }
         tree::end_all(|| tree::marked(&marks));
-        remove_tree(&self.root)
+        loop {
+            match remove_tree(&self.root) {
+                Err(_) if Instant::now() < deadline => thread::sleep(tree::LOOK),
+                outcome => return outcome,
+            }
+        }
     }
 }
 

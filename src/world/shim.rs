@@ -4,20 +4,21 @@
 //! and ends all of them on command or when the harness is gone.
 
 use std::{
-    ffi::OsString,
+    ffi::{CString, OsString},
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::{fs::OpenOptionsExt, process::CommandExt},
+    os::unix::{ffi::OsStringExt, fs::OpenOptionsExt},
     path::{Path, PathBuf},
-    process::{self, ExitCode},
+    process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, OFlag, fcntl},
+    spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn},
     sys::{
         signal::{SigSet, Signal},
         wait::{WaitStatus, waitpid},
@@ -32,8 +33,6 @@ use super::{
 
 /// The hidden subcommand that makes this program a supervisor.
 pub const SUBCOMMAND: &str = "__shim";
-/// How long the supervisor waits for the last status once the tree has ended.
-const REAP_LIMIT: Duration = Duration::from_millis(500);
 
 /// Becomes a supervisor when the program's first argument asks for one. Every binary that starts
 /// servers calls this first, before it opens a file or starts a thread.
@@ -54,6 +53,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn supervise(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     close_inherited();
+    // Only SIGKILL ends a supervisor: a server may signal its parent, on purpose or not.
+    SigSet::all().thread_block()?;
     let mut next = || arguments.next().ok_or(io::ErrorKind::InvalidInput);
     let control = PathBuf::from(next()?);
     let lane = PathBuf::from(next()?);
@@ -74,12 +75,10 @@ fn supervise(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
         // Keeps a server of the same user from opening our descriptors through /proc.
         nix::sys::prctl::set_dumpable(false)?;
     }
-    let mut server = process::Command::new(program);
-    server.args(arguments).process_group(0);
-    let pid = match server.spawn() {
-        Ok(child) => i32::try_from(child.id()).map_err(io::Error::other)?,
-        Err(error) => {
-            status.tell(&Report::Failed { errno: error.raw_os_error().unwrap_or(0) });
+    let pid = match execute(program, arguments) {
+        Ok(pid) => pid.as_raw(),
+        Err(errno) => {
+            status.tell(&Report::Failed { errno: errno as i32 });
             return Ok(());
         }
     };
@@ -88,8 +87,6 @@ fn supervise(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     dup2_stdin(&null)?;
     dup2_stdout(&null)?;
     dup2_stderr(&null)?;
-    // After the start, so that the server inherits neither: a stray SIGTERM shall not end us.
-    SigSet::all().thread_block()?;
     std::env::set_current_dir("/")?;
     status.tell(&Report::Started { pid });
 
@@ -100,18 +97,44 @@ fn supervise(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
         let outlived = tree::own_descendants();
         status.tell(&Report::Outlived { names: tree::names(&outlived) });
     }
-    let left = end_tree(pid);
+    let left = end_tree(pid, || reaper.is_finished());
     if !asked {
         run::remove_lane(&lane);
     } else if !left.is_empty() {
         status.tell(&Report::Left { names: left });
     }
-    // It ends with the last descendant; one that cannot be killed would keep it for ever.
-    let deadline = Instant::now() + REAP_LIMIT;
-    while !reaper.is_finished() && Instant::now() < deadline {
-        thread::sleep(tree::LOOK);
-    }
     Ok(())
+}
+
+/// Executes the server in a process group of its own, with this process's environment, no signal
+/// blocked and none ignored, whatever the harness was started with.
+fn execute(program: OsString, arguments: impl Iterator<Item = OsString>) -> nix::Result<Pid> {
+    let text = |text: OsString| CString::new(text.into_vec()).map_err(|_| Errno::EINVAL);
+    let program = text(program)?;
+    let mut words = vec![program.clone()];
+    for argument in arguments {
+        words.push(text(argument)?);
+    }
+    let mut environment = Vec::new();
+    for (mut entry, value) in std::env::vars_os() {
+        entry.push("=");
+        entry.push(value);
+        environment.push(text(entry)?);
+    }
+    let mut defaults = SigSet::all();
+    defaults.remove(Signal::SIGKILL);
+    defaults.remove(Signal::SIGSTOP);
+    let mut start = PosixSpawnAttr::init()?;
+    start.set_pgroup(Pid::from_raw(0))?;
+    start.set_sigmask(&SigSet::empty())?;
+    start.set_sigdefault(&defaults)?;
+    start.set_flags(
+        PosixSpawnFlags::POSIX_SPAWN_SETPGROUP
+            | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK
+            | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
+    )?;
+    let actions = PosixSpawnFileActions::init()?;
+    posix_spawn(program.as_c_str(), &actions, &start, &words, &environment)
 }
 
 /// Closes every descriptor but the standard streams: whoever started the harness may have left
@@ -218,17 +241,21 @@ fn reap(server: i32, status: &Reports) {
     status.tell(&Report::Gone);
 }
 
-/// Ends the whole tree and returns the names of what could not be ended.
-fn end_tree(group: i32) -> Vec<String> {
-    if cfg!(target_os = "linux") {
-        return tree::end_all(tree::own_descendants);
-    }
+/// Sends SIGKILL to all of the tree until it is over, for at most [`tree::KILL_LIMIT`], and
+/// returns the names of what could not be ended.
+fn end_tree(group: i32, is_over: impl Fn() -> bool) -> Vec<String> {
     let deadline = Instant::now() + tree::KILL_LIMIT;
-    while tree::group_lives(group) {
-        if Instant::now() > deadline {
-            return vec![format!("process group {group}")];
-        }
+    while !is_over() {
         tree::signal_group(group, Signal::SIGKILL);
+        let found = tree::own_descendants();
+        tree::kill_each(&found);
+        if Instant::now() > deadline {
+            let mut names = tree::names(&found);
+            if names.is_empty() {
+                names.push(format!("descendants of process {group}"));
+            }
+            return names;
+        }
         thread::sleep(tree::LOOK);
     }
     Vec::new()

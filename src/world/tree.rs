@@ -81,13 +81,31 @@ pub(crate) fn own_descendants() -> Vec<Entry> {
     found
 }
 
-/// Sends `signal` to the process group, unless the table shows that no process of ours is in it.
+/// Sends `signal` to the process group of a server, unless no process of the tree is in it, and
+/// to the server itself when it has moved to another group.
 pub(crate) fn signal_group(group: i32, signal: Signal) {
     let own = own_descendants();
-    if !cfg!(target_os = "linux") || own.iter().any(|entry| entry.group == group) {
+    if own.iter().any(|entry| entry.pid == group && entry.group != group) {
+        let _ = kill(Pid::from_raw(group), signal);
+    }
+    if has_child_in(group) || own.iter().any(|entry| entry.group == group) {
         // It may have ended since: that is what the caller wants.
         let _ = killpg(Pid::from_raw(group), signal);
     }
+}
+
+/// Whether a child of this process, own or adopted, is in the group. The kernel answers, so
+/// children that come and go faster than the table can be read do not escape.
+#[cfg(target_os = "linux")]
+fn has_child_in(group: i32) -> bool {
+    use nix::sys::wait::{Id, WaitPidFlag, waitid};
+    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    waitid(Id::PGid(Pid::from_raw(group)), look) != Err(Errno::ECHILD)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_child_in(group: i32) -> bool {
+    group_lives(group)
 }
 
 /// Sends SIGKILL to a process group.
@@ -100,32 +118,40 @@ pub(crate) fn group_lives(group: i32) -> bool {
     killpg(Pid::from_raw(group), None) != Err(Errno::ESRCH)
 }
 
+/// Sends SIGKILL to each of the processes, and to the groups they are in.
+pub(crate) fn kill_each(found: &[Entry]) {
+    let own_group = nix::unistd::getpgrp().as_raw();
+    for entry in found {
+        // The signal to a whole group also reaches a child that is being forked just now. The
+        // supervisor opened the session, so every group in it belongs to the server.
+        if entry.group > 1 && entry.group != own_group {
+            kill_group(entry.group);
+        }
+        let _ = kill(Pid::from_raw(entry.pid), Signal::SIGKILL);
+    }
+}
+
 /// Whether there is a process with this id, ended or not.
 pub(crate) fn exists(pid: i32) -> bool {
     kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)
 }
 
-/// Ends the processes that `find` lists until it lists none, for at most [`KILL_LIMIT`].
-/// Returns the names of those it could not end.
+/// Ends the processes that `find` lists until it twice lists none, for at most [`KILL_LIMIT`]:
+/// a process that is being forked or executed can be missing from one look. Returns the names of
+/// those it could not end.
 pub(crate) fn end_all(find: impl Fn() -> Vec<Entry>) -> Vec<String> {
     let deadline = Instant::now() + KILL_LIMIT;
-    let own_group = nix::unistd::getpgrp().as_raw();
+    let mut empty_looks = 0;
     loop {
         let found = find();
-        if found.is_empty() {
+        empty_looks = if found.is_empty() { empty_looks + 1 } else { 0 };
+        if empty_looks == 2 {
             return Vec::new();
         }
         if Instant::now() > deadline {
             return names(&found);
         }
-        for entry in &found {
-            // The signal to a whole group also reaches a child that is being forked just now. The
-            // supervisor opened the session, so every group in it belongs to the server.
-            if entry.group > 1 && entry.group != own_group {
-                kill_group(entry.group);
-            }
-            let _ = kill(Pid::from_raw(entry.pid), Signal::SIGKILL);
-        }
+        kill_each(&found);
         thread::sleep(LOOK);
     }
 }
@@ -168,25 +194,26 @@ pub(crate) fn names(entries: &[Entry]) -> Vec<String> {
     entries.iter().take(NAMES_LIMIT).map(|entry| name(entry.pid)).collect()
 }
 
-/// The base name of the program and, when it is plainly a file, of its first argument. Further
-/// arguments are left out because they may carry credentials.
 fn name(pid: i32) -> String {
     let line = read_start(&format!("/proc/{pid}/cmdline"), 4096).unwrap_or_default();
-    let text = String::from_utf8_lossy(&line);
-    let mut words = text.split('\0');
-    let program = words.next().map(base_name).unwrap_or_default();
-    if program.is_empty() {
+    label(&String::from_utf8_lossy(&line)).unwrap_or_else(|| {
         let short = read_start(&format!("/proc/{pid}/comm"), 64).unwrap_or_default();
-        let short = String::from_utf8_lossy(&short);
-        return if short.is_empty() { format!("pid {pid}") } else { printable(short.trim()) };
-    }
+        printable(String::from_utf8_lossy(&short).trim())
+    })
+}
+
+/// The base name of the program and, when it is plainly a file or a number, of its first
+/// argument. Further arguments are left out because they may carry credentials.
+fn label(line: &str) -> Option<String> {
+    let mut words = line.split('\0');
+    let program = words.next().map(base_name).filter(|program| !program.is_empty())?;
     let file = words.next().filter(|word| {
         !word.is_empty() && !word.starts_with('-') && !word.contains(['=', '@', ':', ' ', '\n'])
     });
-    match file {
+    Some(match file {
         Some(file) => printable(&format!("{program} {}", base_name(file))),
         None => printable(program),
-    }
+    })
 }
 
 fn base_name(path: &str) -> &str {
@@ -236,21 +263,11 @@ mod tests {
 
     #[test]
     fn names_leave_out_what_may_be_a_credential() {
-        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
-        let pid = i32::try_from(child.id()).unwrap();
-        let plain = name(pid);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(plain, "sleep 30");
-
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", "read wait", "--token=geheim"])
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let bare = name(i32::try_from(child.id()).unwrap());
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(bare, "sh");
+        let read = |line| label(line).unwrap_or_default();
+        assert_eq!(read("/usr/bin/node\0/srv/server.js\0--token=geheim\0"), "node server.js");
+        assert_eq!(read("sh\0-c\0curl -u a:b\0"), "sh");
+        assert_eq!(read("server\0postgres://u:geheim@h/d\0"), "server");
+        assert_eq!(read("a\x1b[31mb\0"), "a\u{fffd}[31mb");
+        assert_eq!(label(""), None);
     }
 }
