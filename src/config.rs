@@ -56,6 +56,17 @@ pub enum Profile {
     Deep,
 }
 
+impl Profile {
+    /// The word in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Ci => "ci",
+            Self::Deep => "deep",
+        }
+    }
+}
+
 /// Where the server runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -125,6 +136,23 @@ pub enum Class {
     Exec,
     /// None of these: it is left alone by the packs that ask about them.
     Other,
+}
+
+impl Class {
+    /// The word in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sql => "sql",
+            Self::Fetch => "fetch",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::List => "list",
+            Self::GitRead => "git-read",
+            Self::GitWrite => "git-write",
+            Self::Exec => "exec",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// What the file says about a tool.

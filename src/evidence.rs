@@ -79,6 +79,8 @@ pub enum Channel {
     Noise,
     /// The standard error stream.
     Stderr,
+    /// A file inside the target, into which a call copied it.
+    Target,
 }
 
 /// How something in a directory changed.

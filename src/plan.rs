@@ -52,6 +52,7 @@ pub struct PlannedCheck {
 }
 
 /// One lane and the checks that ask on it, in order.
+#[derive(Clone)]
 pub struct LanePlan {
     /// The lane.
     pub kind: LaneKind,

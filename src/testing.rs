@@ -87,6 +87,7 @@ pub fn confirmed_read(tool: &str) -> Placement {
         because: "argument path".into(),
         slots: vec![Slot { role: "path".into(), way: vec![Step::Key("path".into())] }],
         filled: Map::new(),
+        base: "${sandbox}/".into(),
         confirmed: Confirmed::Good,
         read_only_hint: None,
     }

@@ -1,0 +1,181 @@
+//! The end of a lane: the instance is ended, the targets are looked at once more, and what the lane
+//! holds is handed over.
+
+use std::{collections::{BTreeMap, BTreeSet}, fs, io::Read as _, path::Path, sync::Arc, time::Duration};
+
+use super::Lane;
+use crate::{
+    check::LaneKind,
+    event::Event,
+    evidence::Evidence,
+    journal::{Act, Change, Closing, Hit, Noise},
+    report::InstanceInfo,
+    discover::Skipped,
+    surface::{Placement, Surface},
+    world::{Graces, Step},
+};
+
+/// Bytes of a changed file searched for tokens.
+const SEARCHED: u64 = 1 << 20;
+
+/// What a lane leaves.
+pub struct LaneRecord {
+    /// The lane.
+    pub kind: LaneKind,
+    /// What its server showed.
+    pub surface: Arc<Surface>,
+    /// Its tools as placed.
+    pub placements: Arc<Vec<Placement>>,
+    /// Tools that could not be placed.
+    pub skipped: Vec<Skipped>,
+    /// Requests, in order.
+    pub acts: Vec<Act>,
+    /// Ends of its instances.
+    pub closings: Vec<Closing>,
+    /// Stdout lines that are no messages.
+    pub noise: Vec<Noise>,
+    /// How many there were.
+    pub noise_count: u64,
+    /// Messages read.
+    pub messages: u64,
+    /// Canaries seen outside of requests.
+    pub hits: Vec<Hit>,
+    /// Lines by check.
+    pub evidence: BTreeMap<String, Vec<Evidence>>,
+    /// Time by check.
+    pub spent: BTreeMap<String, Duration>,
+    /// Checks that were asked whole.
+    pub done: BTreeSet<String>,
+    /// The server's own answering time.
+    pub answering: Duration,
+    /// What weakens the lane.
+    pub caveats: Vec<String>,
+    /// What could not be removed.
+    pub left: Vec<String>,
+    /// The instance.
+    pub instance: InstanceInfo,
+}
+
+impl LaneRecord {
+    /// The record of a lane that never had an instance.
+    pub fn empty(kind: LaneKind) -> Self {
+        Self {
+            kind,
+            surface: Arc::default(),
+            placements: Arc::default(),
+            skipped: Vec::new(),
+            acts: Vec::new(),
+            closings: Vec::new(),
+            noise: Vec::new(),
+            noise_count: 0,
+            messages: 0,
+            hits: Vec::new(),
+            evidence: BTreeMap::new(),
+            spent: BTreeMap::new(),
+            done: BTreeSet::new(),
+            answering: Duration::ZERO,
+            caveats: Vec::new(),
+            left: Vec::new(),
+            instance: InstanceInfo {
+                role: "default".into(),
+                lane: kind.name().into(),
+                started: false,
+                restarts: 0,
+                trouble: None,
+            },
+        }
+    }
+}
+
+impl Lane {
+    /// Ends the instance, looks again, and hands over. By value: no probe after this.
+    pub async fn close(mut self) -> LaneRecord {
+        let graces = if self.stopped() { crate::instance::hasty() } else { Graces::default() };
+        let started = self.instance.is_some() || !self.closings.is_empty();
+        if let Some(instance) = self.instance.take() {
+            let died = instance.has_exited();
+            let fair = self.fair && !self.stopped();
+            let (ending, mut client) = instance.end(graces).await;
+            self.take_in(&mut client);
+            self.left.extend(ending.left);
+            self.closings.push(Closing {
+                lane: self.kind.name().into(),
+                step: match ending.step {
+                    _ if died => "died",
+                    Step::Eof => "eof",
+                    Step::Term => "term",
+                    Step::Kill => "kill",
+                },
+                seconds: ending.seconds_to_exit,
+                outlived: ending.outlived,
+                fair,
+            });
+        }
+        self.second_look();
+        self.shared.events.tell(Event::Closed { lane: self.kind.name() });
+        LaneRecord {
+            kind: self.kind,
+            surface: self.surface,
+            placements: self.placements,
+            skipped: self.skipped,
+            acts: self.acts,
+            closings: self.closings,
+            noise: self.noise,
+            noise_count: self.noise_count,
+            messages: self.messages,
+            hits: self.hits,
+            evidence: self.evidence,
+            spent: self.spent,
+            done: self.done,
+            answering: self.answering,
+            caveats: self.caveats,
+            left: self.left,
+            instance: InstanceInfo {
+                role: "default".into(),
+                lane: self.kind.name().into(),
+                started,
+                restarts: self.restarts,
+                trouble: None,
+            },
+        }
+    }
+
+    /// What changed after the last answer belongs to the probe whose token it carries; else it is
+    /// a caveat.
+    fn second_look(&mut self) {
+        let Some(sandbox) = &mut self.sandbox else { return };
+        let changes = sandbox.look(&[]);
+        let root = self.dir.root().to_owned();
+        for change in changes.iter().filter(|change| !change.inside) {
+            let owner = self.tokens.iter().rev().find(|(token, _)| {
+                carries(&root.join(&change.path), &change.path, token)
+            });
+            match owner.cloned() {
+                Some((_, line)) => self.late(&line, change),
+                None if change.token => self.caveats.push(unowned(change)),
+                None => {}
+            }
+        }
+    }
+}
+
+fn unowned(change: &Change) -> String {
+    format!(
+        "{} outside the sandbox changed after the last answer, and carries no probe's token",
+        crate::text::safe(&change.path, 120)
+    )
+}
+
+/// Whether a path or the content of the regular file there carries a token.
+pub(super) fn carries(file: &Path, path: &str, token: &str) -> bool {
+    if path.contains(token) {
+        return true;
+    }
+    let regular = fs::symlink_metadata(file).is_ok_and(|found| found.is_file());
+    let mut content = Vec::new();
+    let read = regular
+        && fs::File::open(file)
+            .and_then(|file| file.take(SEARCHED).read_to_end(&mut content))
+            .is_ok();
+    read && content.windows(token.len()).any(|part| part == token.as_bytes())
+}

@@ -1,0 +1,178 @@
+//! The record of the run, put together from what was decided.
+
+use std::time::Duration;
+
+use super::{Request, Worked, decide, gate, millis};
+use crate::{
+    lane::Shared,
+    plan::Plan,
+    registry,
+    report::{
+        Badge, Cleanup, ConfigRef, Harness, NotCovered, PackReport, PackStatus, Report, RunInfo,
+        RunKind, SCHEMA_VERSION, ServerInfo, Targets, Timings, ToolInfo,
+    },
+
+    surface::Confirmed,
+    target, text,
+};
+
+/// What a record is made of.
+pub(super) struct Parts<'a> {
+    pub(super) request: &'a Request,
+    pub(super) plan: &'a Plan,
+    pub(super) shared: &'a Shared,
+    pub(super) lanes: &'a [Worked],
+    pub(super) decided: Vec<PackReport>,
+    pub(super) timings: Timings,
+    pub(super) started_at: jiff::Timestamp,
+    pub(super) interrupted: bool,
+}
+
+/// Where the time went.
+pub(super) fn timings(lanes: &[Worked], prepared: Duration) -> Timings {
+    let ready = lanes.iter().filter_map(|lane| lane.ready).max().unwrap_or(prepared);
+    let asked = lanes.iter().map(|lane| lane.asked).max().unwrap_or(ready);
+    let answers = lanes.iter().map(|lane| lane.record.answering).max().unwrap_or_default();
+    Timings {
+        server_start_ms: millis(ready.saturating_sub(prepared)),
+        targets_ms: millis(prepared),
+        probes_ms: millis(asked.saturating_sub(ready)),
+        answers_ms: millis(answers),
+    }
+}
+
+/// The record.
+pub(super) fn report(parts: Parts<'_>) -> Report {
+    let Parts { request, plan, shared, lanes, decided, timings, started_at, interrupted } = parts;
+    let config = &request.config;
+    let today = started_at.to_zoned_datetime(jiff::tz::TimeZone::UTC).date();
+    let gate = gate::gate(config, &decided, today);
+    let finished = lanes.iter().all(|lane| lane.ready.is_some());
+    let mut caveats: Vec<String> = request.warnings.iter().map(|w| w.what.clone()).collect();
+    for lane in lanes {
+        for caveat in &lane.record.caveats {
+            if !caveats.contains(caveat) {
+                caveats.push(text::safe(caveat, 400));
+            }
+        }
+        caveats.extend(lane.record.surface.troubles.iter().map(|t| text::safe(t, 200)));
+    }
+    caveats.dedup();
+    Report {
+        schema_version: SCHEMA_VERSION.into(),
+        harness: Harness { name: "sealmark".into(), version: env!("CARGO_PKG_VERSION").into() },
+        methodology: registry::METHODOLOGY.into(),
+        config: ConfigRef {
+            hash: plan.hash.clone(),
+            file: config.file.as_ref().map(|file| file.display().to_string()),
+            server_line: config.server_line,
+        },
+        run: RunInfo {
+            kind: plan.kind,
+            differences: plan.differences.clone(),
+            profile: config.profile.as_str().into(),
+            world: "open".into(),
+            completed: finished && !interrupted,
+            started_at: started_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            duration_ms: 0,
+            timings,
+        },
+        server: server(request, lanes),
+        tools: tools(lanes),
+        targets: Targets {
+            sandbox: plan.sandbox.then(|| "temporary".into()),
+            sandbox_layout: plan.sandbox.then(|| target::Sandbox::version().into()),
+        },
+        badge: badge(plan, &decided),
+        not_covered: not_covered(plan, lanes),
+        packs: decided,
+        caveats,
+        cleanup: Cleanup {
+            removed: false,
+            left: lanes.iter().flat_map(|lane| lane.record.left.iter().cloned()).collect(),
+        },
+        gate,
+    }
+    .without_secrets(shared)
+}
+
+fn server(request: &Request, lanes: &[Worked]) -> ServerInfo {
+    let shown = request.config.server.shown();
+    let started = lanes.iter().find(|lane| lane.record.instance.started);
+    let surface = started.map(|lane| &lane.record.surface);
+    let name = |text: Option<&str>| text::safe(text.unwrap_or_default(), 120);
+    ServerInfo {
+        name: name(surface.map(|surface| surface.name.as_str())),
+        version: name(surface.map(|surface| surface.version.as_str())),
+        protocol_version: name(surface.map(|surface| surface.protocol.as_str())),
+        transport: "stdio".into(),
+        command: std::iter::once(shown.command).chain(shown.args).collect(),
+        env: shown.env.into_iter().collect(),
+        headers: Vec::new(),
+        instances: lanes.iter().map(|lane| lane.record.instance.clone()).collect(),
+    }
+}
+
+fn tools(lanes: &[Worked]) -> Vec<ToolInfo> {
+    decide::tools(lanes)
+        .into_values()
+        .map(|placement| ToolInfo {
+            name: text::safe(&placement.tool, 128),
+            class: placement.class.clone(),
+            operation: placement.operation.clone(),
+            because: text::safe(&placement.because, 200),
+            confirmed_by: placement.is_confirmed().then(|| "control".into()),
+            unconfirmed: match &placement.confirmed {
+                Confirmed::Failed(why) => Some(text::safe(why, 300)),
+                Confirmed::Untried | Confirmed::Good => None,
+            },
+            read_only_hint: placement.read_only_hint,
+        })
+        .collect()
+}
+
+/// The plan's lines, tools that could not be placed, and tools beyond those judged.
+fn not_covered(plan: &Plan, lanes: &[Worked]) -> Vec<NotCovered> {
+    let mut lines = plan.not_covered.clone();
+    let mut seen = std::collections::BTreeSet::new();
+    for skipped in lanes.iter().flat_map(|lane| &lane.record.skipped) {
+        if seen.insert(&skipped.tool) {
+            lines.push(NotCovered {
+                what: format!("tool {}", text::safe(&skipped.tool, 128)),
+                why: text::safe(&skipped.why, 200),
+            });
+        }
+    }
+    lines
+}
+
+/// Standard, at least one letter, none provisional (methodology 9).
+fn badge(plan: &Plan, packs: &[PackReport]) -> Badge {
+    let graded: Vec<&PackReport> =
+        packs.iter().filter(|pack| pack.status == PackStatus::Graded).collect();
+    let why = if plan.kind == RunKind::Custom {
+        Some("the run is CUSTOM")
+    } else if graded.is_empty() {
+        Some("no pack is graded")
+    } else if graded.iter().any(|pack| pack.provisional) {
+        Some("a letter is provisional")
+    } else {
+        None
+    };
+    Badge { eligible: why.is_none(), why: why.map(str::to_owned) }
+}
+
+impl Report {
+    /// A last barrier: no secret of the run leaves with the record, whatever put it there.
+    fn without_secrets(self, shared: &Shared) -> Self {
+        let Ok(mut json) = serde_json::to_string(&self) else { return self };
+        let found = shared.secrets.values().filter(|token| json.contains(token.as_str())).count();
+        if found == 0 {
+            return self;
+        }
+        for token in shared.secrets.values() {
+            json = json.replace(token.as_str(), crate::config::CANARY);
+        }
+        serde_json::from_str(&json).unwrap_or(self)
+    }
+}
