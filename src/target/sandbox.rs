@@ -102,7 +102,7 @@ impl Sandbox {
     pub fn build(lane_dir: &Path, special: bool) -> Result<Self, TargetError> {
         let lane = lane_dir.canonicalize().map_err(TargetError::object(""))?;
         let box_dir = lane.join("box");
-        fs::create_dir(&box_dir).map_err(TargetError::object(""))?;
+        fs::create_dir_all(&box_dir).map_err(TargetError::object(""))?;
         let case_sensitive = is_case_sensitive(&box_dir).map_err(TargetError::object(""))?;
         let mut objects = layout::objects(&box_dir, case_sensitive, special)?;
         let mut kept = Vec::with_capacity(objects.len());
