@@ -98,11 +98,6 @@ fn an_untouched_sandbox_shows_no_change_and_a_look_is_cheap() {
         assert_eq!(lane.look(), []);
     }
     let look = start.elapsed() / 100;
-    let start = Instant::now();
-    for _ in 0..100 {
-        assert!(!lane.sandbox.reset().unwrap().changed);
-    }
-    println!("look {look:?}, idle reset {:?}", start.elapsed() / 100);
     assert!(look.as_millis() < 20, "{look:?}");
 }
 
@@ -229,7 +224,7 @@ fn every_kind_of_damage_is_brought_back() {
         },
         |lane| {
             for dir in ["attic/d", "attic", "docs/sub"] {
-                fs::set_permissions(lane.at(dir), fs::Permissions::from_mode(0)).unwrap();
+                fs::set_permissions(lane.at(dir), fs::Permissions::from_mode(0o000)).unwrap();
             }
         },
         |lane| {
@@ -299,7 +294,7 @@ fn deep_trees_with_closed_directories_are_removed() {
     }
     symlink(lane.at("attic"), &at).unwrap();
     for dir in made.iter().rev() {
-        fs::set_permissions(dir, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o000)).unwrap();
     }
     lane.look();
     lane.reset();
