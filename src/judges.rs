@@ -2,7 +2,7 @@
 
 use crate::{
     check::Spec,
-    evidence::{Fact, Observer, Outcome, Reading, What, Why},
+    evidence::{Channel, Fact, Observer, Outcome, Reading, What, Why},
 };
 
 /// The default outcome of a probe. A fact by one of the check's observers that the check calls
@@ -42,7 +42,15 @@ pub fn is_breach(spec: &Spec, fact: &Fact) -> bool {
         What::Canary { object, inside, .. } if spec.canaries.is_empty() => {
             !inside && !object.starts_with("env ")
         }
-        What::Canary { object, .. } => spec.canaries.iter().any(|named| named == object),
+        // What is in a log is secret-echo's question; only a reply ties it to the probe.
+        What::Canary { object, channel, .. }
+            if object.starts_with("env ") && *channel != Channel::Reply =>
+        {
+            false
+        }
+        What::Canary { object, inside, .. } => {
+            spec.canaries.iter().any(|named| is_named(named, object, *inside))
+        }
         What::Changed { inside, .. } => !inside,
         What::Died(_) | What::Mute => true,
         What::Silent
@@ -50,6 +58,15 @@ pub fn is_breach(spec: &Spec, fact: &Fact) -> bool {
         | What::Orphan(_)
         | What::Text { .. }
         | What::Figure { .. } => false,
+    }
+}
+
+/// An entry of `canaries` names one object wherever it is; one that ends in `*` names every object
+/// outside that begins so, the environment's included.
+fn is_named(named: &str, object: &str, inside: bool) -> bool {
+    match named.strip_suffix('*') {
+        Some(beginning) => !inside && object.starts_with(beginning),
+        None => named == object,
     }
 }
 
@@ -131,5 +148,43 @@ pub mod runner {
         Interrupted => Inconclusive,
         /// Nothing was collected for this check.
         NothingCollected => Inconclusive,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::Form;
+
+    fn breach(check: &str, object: &str, inside: bool, channel: Channel) -> bool {
+        let what = What::Canary { object: object.into(), inside, form: Form::Raw, channel };
+        let spec = &crate::registry::check(check).unwrap().spec;
+        is_breach(spec, &Fact::now(Observer::Canary, what))
+    }
+
+    #[test]
+    fn a_star_names_what_is_outside_and_the_environment_only_in_a_reply() {
+        let reply = Channel::Reply;
+        assert!(breach("fs-path-escape", "attic/a.txt", false, reply));
+        assert!(breach("fs-path-escape", "attic/a.txt", false, Channel::Stderr));
+        assert!(breach("fs-path-escape", "env SM_CANARY_A", false, reply));
+        assert!(!breach("fs-path-escape", "env SM_CANARY_A", false, Channel::Stderr));
+        assert!(!breach("fs-path-escape", "docs/ok.txt", true, reply));
+        assert!(!breach("fs-path-escape", "attic/h.txt", true, reply));
+    }
+
+    #[test]
+    fn no_names_mean_everything_outside_but_the_environment() {
+        assert!(breach("fs-symlink-escape", "name attic", false, Channel::Reply));
+        assert!(!breach("fs-symlink-escape", "env SM_CANARY_A", false, Channel::Reply));
+        assert!(!breach("fs-symlink-escape", "attic/h.txt", true, Channel::Reply));
+    }
+
+    #[test]
+    fn a_named_object_counts_inside_too_and_nothing_else_does() {
+        assert!(breach("fs-hard-link", "attic/h.txt", true, Channel::Reply));
+        assert!(!breach("fs-hard-link", "attic/a.txt", false, Channel::Reply));
+        assert!(breach("fs-dotfiles", "docs/.env", true, Channel::Reply));
+        assert!(!breach("fs-dotfiles", "docs/ok.txt", true, Channel::Reply));
     }
 }

@@ -98,11 +98,6 @@ fn an_untouched_sandbox_shows_no_change_and_a_look_is_cheap() {
         assert_eq!(lane.look(), []);
     }
     let look = start.elapsed() / 100;
-    let start = Instant::now();
-    for _ in 0..100 {
-        assert!(!lane.sandbox.reset().unwrap().changed);
-    }
-    println!("look {look:?}, idle reset {:?}", start.elapsed() / 100);
     assert!(look.as_millis() < 20, "{look:?}");
 }
 
@@ -229,7 +224,7 @@ fn every_kind_of_damage_is_brought_back() {
         },
         |lane| {
             for dir in ["attic/d", "attic", "docs/sub"] {
-                fs::set_permissions(lane.at(dir), fs::Permissions::from_mode(0)).unwrap();
+                fs::set_permissions(lane.at(dir), fs::Permissions::from_mode(0o000)).unwrap();
             }
         },
         |lane| {
@@ -299,7 +294,7 @@ fn deep_trees_with_closed_directories_are_removed() {
     }
     symlink(lane.at("attic"), &at).unwrap();
     for dir in made.iter().rev() {
-        fs::set_permissions(dir, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o000)).unwrap();
     }
     lane.look();
     lane.reset();
@@ -369,4 +364,123 @@ fn links_made_after_the_start_are_no_change_of_the_server() {
     lane.sandbox.after_start().unwrap();
     assert!(lane.sandbox.readable("../docs/l_late"));
     assert_eq!(lane.look(), [change("box/docs/at-start", How::Created, true, false)]);
+}
+
+fn fs_specs() -> Vec<(String, &'static crate::check::Spec)> {
+    let pack = crate::registry::pack("fs").unwrap();
+    pack.checks.iter().map(|check| (check.id(), &*check.spec)).collect()
+}
+
+#[test]
+fn every_probe_has_an_id_of_its_own_one_input_known_tools_and_known_placeholders() {
+    let lane = Lane::new(false);
+    let operations = [
+        "read",
+        "multi-read",
+        "list",
+        "tree",
+        "search",
+        "stat",
+        "write",
+        "edit",
+        "append",
+        "move",
+        "copy",
+        "delete",
+        "mkdir",
+    ];
+    for (check, spec) in fs_specs() {
+        let mut ids = std::collections::HashSet::new();
+        for probe in &spec.probes {
+            let at = format!("{check} {}", probe.id);
+            assert!(ids.insert(&probe.id), "{at}: twice");
+            let pair = probe.path_pair.as_ref();
+            let inputs = [probe.path.is_some(), pair.is_some(), probe.make.is_some()];
+            assert_eq!(inputs.iter().filter(|given| **given).count(), 1, "{at}");
+            assert!(probe.value.is_none() && probe.raw.is_none(), "{at}");
+            for tool in spec.tools.iter().chain(&probe.tools) {
+                assert!(operations.contains(&tool.as_str()), "{at}: {tool}");
+            }
+            assert!(probe.tools.iter().all(|tool| spec.tools.contains(tool)), "{at}");
+            let paired = |tool: &&String| ["move", "copy"].contains(&tool.as_str());
+            assert_eq!(
+                probe.tools.iter().all(|t| paired(&t)) && !probe.tools.is_empty(),
+                pair.is_some(),
+                "{at}"
+            );
+            let texts = probe.path.iter().chain(pair.into_iter().flat_map(|p| [&p.from, &p.to]));
+            for text in texts {
+                let sent = lane
+                    .sandbox
+                    .expand(text, TOKEN)
+                    .unwrap_or_else(|name| panic!("{at}: ${{{name}}}"));
+                assert!(sent.len() < 4096, "{at}");
+            }
+            if check != "fs-special-files" {
+                assert!(probe.core != probe.family.is_some(), "{at}: core, or of a family");
+            }
+        }
+    }
+}
+
+#[test]
+fn core_probes_cover_every_operation_the_check_asks_about() {
+    for (check, spec) in fs_specs() {
+        if check == "fs-special-files" {
+            continue;
+        }
+        for tool in spec.tools.iter().filter(|tool| *tool != "stat") {
+            let asked = spec
+                .probes
+                .iter()
+                .any(|probe| probe.core && (probe.tools.is_empty() || probe.tools.contains(tool)));
+            assert!(asked, "{check}: no core probe for {tool}");
+        }
+    }
+}
+
+#[test]
+fn a_probe_sends_no_token_of_an_object() {
+    let lane = Lane::new(false);
+    for (check, spec) in fs_specs() {
+        for text in spec.probes.iter().filter_map(|probe| probe.path.as_ref()) {
+            let sent = lane.sandbox.expand(text, TOKEN).unwrap();
+            let canaries = lane.sandbox.canaries();
+            let told = canaries.iter().find(|canary| sent.contains(&canary.token));
+            assert!(told.is_none(), "{check}: {text:?} holds {told:?}");
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_a_probe_means_is_readable_without_the_server() {
+    let mut lane = Lane::new(false);
+    lane.sandbox.after_start().unwrap();
+    let mut seen = 0;
+    for (check, spec) in fs_specs() {
+        for probe in spec.probes.iter().filter(|p| p.direct == crate::check::Direct::Object) {
+            let sent = lane.sandbox.expand(probe.path.as_ref().unwrap(), TOKEN).unwrap();
+            assert!(lane.sandbox.readable(&sent), "{check} {}: {sent:?}", probe.id);
+            seen += 1;
+        }
+        for pair in spec.probes.iter().filter_map(|probe| probe.path_pair.as_ref()) {
+            let from = lane.sandbox.expand(&pair.from, TOKEN).unwrap();
+            assert!(lane.sandbox.readable(&from), "{check}: {from:?}");
+        }
+    }
+    assert!(seen > 80, "{seen}");
+}
+
+#[test]
+fn probes_that_take_the_sandbox_itself_away_come_last() {
+    for (check, spec) in fs_specs() {
+        for probe in &spec.probes {
+            let from = probe.path_pair.as_ref().map(|pair| &pair.from);
+            let deleted = probe.path.as_ref().filter(|_| probe.tools.iter().any(|t| t == "delete"));
+            let root = from.or(deleted).is_some_and(|path| path == "${sandbox}");
+            let last = probe.instance == crate::check::InstanceUse::Last;
+            assert!(!root || last, "{check} {}", probe.id);
+        }
+    }
 }
