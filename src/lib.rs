@@ -4,6 +4,7 @@
 pub mod verdict;
 pub mod check;
 pub mod evidence;
+pub mod hygiene;
 pub mod journal;
 pub mod judges;
 pub mod registry;
