@@ -6,7 +6,10 @@ use crate::{
 };
 
 mod arguments;
+mod error_hygiene;
+mod instructions_hygiene;
 mod list_stability;
+mod metadata_hygiene;
 mod refusal_quality;
 mod resource_traversal;
 mod robust_input;
@@ -15,6 +18,7 @@ mod schema_enforced;
 mod secret_echo;
 mod shutdown;
 mod stdout_clean;
+mod texts;
 
 crate::check::pack! { "core",
     "The server itself is sound",
@@ -22,8 +26,11 @@ crate::check::pack! { "core",
     Needs::Nothing;
     robust_input = script,
     secret_echo = journal,
+    error_hygiene = journal,
+    metadata_hygiene = surface,
     schema_enforced = script,
     refusal_quality = journal,
+    instructions_hygiene = surface,
     list_stability = script,
     stdout_clean = journal,
     shutdown = journal,

@@ -39,12 +39,12 @@ const MAX_ARGUMENTS: usize = 4;
 pub(super) fn collect<'a>(stage: &'a mut dyn Stage) -> BoxFuture<'a, Result<(), Stop>> {
     Box::pin(async move {
         let surface = stage.surface();
-        for tool in surface.tools.iter().take(MAX_TOOLS) {
+        for (place, tool) in surface.tools.iter().enumerate() {
             let faults = schema::faults(tool.input_schema());
             let sound = faults.is_empty();
             stage.record(static_line(tool, &faults));
             // What a schema forbids is not known when it does not compile.
-            if sound {
+            if sound && place < MAX_TOOLS {
                 behaviour(stage, tool).await?;
             }
         }
