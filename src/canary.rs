@@ -271,7 +271,7 @@ mod tests {
         }
         for (text, form) in cases {
             assert_eq!(canaries.scan_text(&format!("<{text}>")), [(1, form)], "{text}");
-            assert_eq!(canaries.redact(&format!("a {text} b")).contains(REDACTED), true, "{text}");
+            assert!(canaries.redact(&format!("a {text} b")).contains(REDACTED), "{text}");
         }
     }
 
