@@ -64,11 +64,7 @@ impl Instance {
         else {
             return Err(Failure::Final("the server's streams are gone".into()));
         };
-        let io = Io {
-            stdin: Box::new(stdin),
-            stdout: Box::new(stdout),
-            stderr: Box::new(stderr),
-        };
+        let io = Io { stdin: Box::new(stdin), stdout: Box::new(stdout), stderr: Box::new(stderr) };
         let options = Options {
             canaries: Arc::clone(&setup.canaries),
             lane: setup.lane.name().to_owned(),

@@ -9,12 +9,9 @@ pub mod config;
 pub mod discover;
 pub mod event;
 pub mod evidence;
-<<<<<<< HEAD
 pub mod grade;
-pub mod instance;
-=======
 pub mod hygiene;
->>>>>>> h/core
+pub mod instance;
 pub mod journal;
 pub mod judges;
 pub mod lane;

@@ -90,15 +90,17 @@ pub async fn run(
 async fn finish(mut report: Report, shared: Arc<Shared>, began: Instant) -> Report {
     // Lanes are gone, so nobody else holds the folders.
     let removed = match Arc::try_unwrap(shared) {
-        Ok(shared) => tokio::task::spawn_blocking(move || shared.run.close()).await.is_ok_and(
-            |closed| match closed {
-                Ok(()) => true,
-                Err(error) => {
-                    report.cleanup.left.push(crate::text::safe(&error.to_string(), 200));
-                    false
+        Ok(shared) => {
+            tokio::task::spawn_blocking(move || shared.run.close()).await.is_ok_and(|closed| {
+                match closed {
+                    Ok(()) => true,
+                    Err(error) => {
+                        report.cleanup.left.push(crate::text::safe(&error.to_string(), 200));
+                        false
+                    }
                 }
-            },
-        ),
+            })
+        }
         Err(_) => false,
     };
     report.cleanup.removed = removed && report.cleanup.left.is_empty();

@@ -181,6 +181,7 @@ mod tests {
                 tool: format!("{operation}_it"),
                 class: "read".into(),
                 operation: operation.into(),
+                base: "${sandbox}/".into(),
                 because: String::new(),
                 slots: vec![Slot { role: "path".into(), way: vec![Step::Key("path".into())] }],
                 filled: Map::new(),

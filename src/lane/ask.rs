@@ -48,9 +48,13 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    pub(super) fn probe(check: &'static Check, probe: &str, sent: Vec<String>, token: String) -> Self {
-        let origin =
-            Origin::Probe { pack: check.pack, check: check.id(), probe: probe.to_owned() };
+    pub(super) fn probe(
+        check: &'static Check,
+        probe: &str,
+        sent: Vec<String>,
+        token: String,
+    ) -> Self {
+        let origin = Origin::Probe { pack: check.pack, check: check.id(), probe: probe.to_owned() };
         Self { origin, spec: Some(&check.spec), subject: subject(check.pack), sent, token }
     }
 
@@ -114,7 +118,8 @@ impl Lane {
     /// nothing came within the greater of the silence limit and twenty times the tool's median.
     fn patience(&self, ask: &Ask, label: &Label) -> Patience {
         let limits = &self.shared.config.limits;
-        let usual = self.times.get(tool(ask).unwrap_or_default()).map_or(0.0, |times| median(times));
+        let usual =
+            self.times.get(tool(ask).unwrap_or_default()).map_or(0.0, |times| median(times));
         let silence = limits.silence.max(Duration::from_secs_f64(usual * 20.0)).min(limits.call);
         let silence = if label.control { limits.call } else { silence };
         Patience { dead: limits.ping, ..Patience::new(silence) }
@@ -245,8 +250,8 @@ impl Lane {
             return;
         };
         let fact = Fact::late(Observer::Filesystem, changed(change));
-        let unsafe_ = registry::check(check)
-            .is_some_and(|check| judges::is_breach(&check.spec, &fact));
+        let unsafe_ =
+            registry::check(check).is_some_and(|check| judges::is_breach(&check.spec, &fact));
         line.facts.push(fact);
         if unsafe_ {
             *line = line.clone().breached(Observer::Filesystem);
@@ -256,16 +261,10 @@ impl Lane {
     fn read(&self, asked: &Asked, asker: &Asker, tool: Option<&str>) -> Option<Reading> {
         let reply = asked.reply.as_ref()?;
         let sent: Vec<&str> = asker.sent.iter().map(String::as_str).collect();
-        let answer = refusal::Answer {
-            declined: reply.declined,
-            code: reply.code,
-            text: &reply.text,
-        };
-        let question = refusal::Asked {
-            subject: asker.subject,
-            tool: tool.unwrap_or_default(),
-            sent: &sent,
-        };
+        let answer =
+            refusal::Answer { declined: reply.declined, code: reply.code, text: &reply.text };
+        let question =
+            refusal::Asked { subject: asker.subject, tool: tool.unwrap_or_default(), sent: &sent };
         Some(refusal::read(&answer, &question))
     }
 
@@ -288,11 +287,8 @@ impl Lane {
         line.sent = Some(text::safe(&label.sent, 300));
         line.reply = reading.map_or(Reply::None, |reading| reading.reply);
         line.reading_rule = reading.map(|reading| reading.rule.clone());
-        line.measured = Measured {
-            rows: None,
-            bytes: Some(asked.bytes),
-            seconds: Some(round(asked.seconds)),
-        };
+        line.measured =
+            Measured { rows: None, bytes: Some(asked.bytes), seconds: Some(round(asked.seconds)) };
         line.excerpt = asked
             .reply
             .as_ref()
@@ -385,11 +381,7 @@ impl Lane {
 
 /// The fact of a change.
 pub(super) fn changed(change: &Change) -> What {
-    What::Changed {
-        path: text::safe(&change.path, 200),
-        how: change.how,
-        inside: change.inside,
-    }
+    What::Changed { path: text::safe(&change.path, 200), how: change.how, inside: change.inside }
 }
 
 /// The tool a question goes to.

@@ -1,16 +1,23 @@
 //! The end of a lane: the instance is ended, the targets are looked at once more, and what the lane
 //! holds is handed over.
 
-use std::{collections::{BTreeMap, BTreeSet}, fs, io::Read as _, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Read as _,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::Lane;
 use crate::{
     check::LaneKind,
+    discover::Skipped,
     event::Event,
     evidence::Evidence,
     journal::{Act, Change, Closing, Hit, Noise},
     report::InstanceInfo,
-    discover::Skipped,
     surface::{Placement, Surface},
     world::{Graces, Step},
 };
@@ -147,9 +154,11 @@ impl Lane {
         let changes = sandbox.look(&[]);
         let root = self.dir.root().to_owned();
         for change in changes.iter().filter(|change| !change.inside) {
-            let owner = self.tokens.iter().rev().find(|(token, _)| {
-                carries(&root.join(&change.path), &change.path, token)
-            });
+            let owner = self
+                .tokens
+                .iter()
+                .rev()
+                .find(|(token, _)| carries(&root.join(&change.path), &change.path, token));
             match owner.cloned() {
                 Some((_, line)) => self.late(&line, change),
                 None if change.token => self.caveats.push(unowned(change)),

@@ -168,9 +168,7 @@ impl Lane {
                 let answered = answer.line.reply == crate::evidence::Reply::Answered;
                 (!answer.declined && answered, Observer::Reply)
             }
-            Expect::Exists(at) => {
-                (fs::symlink_metadata(path(at)).is_ok(), Observer::Filesystem)
-            }
+            Expect::Exists(at) => (fs::symlink_metadata(path(at)).is_ok(), Observer::Filesystem),
             Expect::Gone(at) => (fs::symlink_metadata(path(at)).is_err(), Observer::Filesystem),
             Expect::Contains(at) => {
                 (file_contains(Path::new(&path(at)), token), Observer::Filesystem)
@@ -181,8 +179,8 @@ impl Lane {
 
 /// Whether a regular file of at most 1 MiB holds the text.
 fn file_contains(path: &Path, text: &str) -> bool {
-    let small = fs::symlink_metadata(path)
-        .is_ok_and(|found| found.is_file() && found.len() <= 1 << 20);
+    let small =
+        fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= 1 << 20);
     small && fs::read_to_string(path).is_ok_and(|content| content.contains(text))
 }
 

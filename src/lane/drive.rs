@@ -34,11 +34,8 @@ impl Lane {
             self.keep_first_controls(check);
         }
         for placement in placements.iter().filter(|placement| placement.is_confirmed()) {
-            let mine: Vec<&'static Probe> = probes
-                .iter()
-                .copied()
-                .filter(|probe| goes_to(check, probe, placement))
-                .collect();
+            let mine: Vec<&'static Probe> =
+                probes.iter().copied().filter(|probe| goes_to(check, probe, placement)).collect();
             if !mine.is_empty() {
                 self.drive_tool(check, placement, &mine).await?;
             }

@@ -98,11 +98,8 @@ fn decide_pack(plan: &Plan, planned: &PlannedPack, scene: &Scene<'_>) -> PackRep
     {
         na = Some(format!("no {} tool was confirmed by its control", classes.join(", ")));
     }
-    let checks: Vec<CheckReport> = planned
-        .checks
-        .iter()
-        .map(|check| decide_check(check, na.as_deref(), scene))
-        .collect();
+    let checks: Vec<CheckReport> =
+        planned.checks.iter().map(|check| decide_check(check, na.as_deref(), scene)).collect();
     let graded: Vec<Graded> = checks
         .iter()
         .map(|check| Graded {

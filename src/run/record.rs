@@ -11,7 +11,6 @@ use crate::{
         Badge, Cleanup, ConfigRef, Harness, NotCovered, PackReport, PackStatus, Report, RunInfo,
         RunKind, SCHEMA_VERSION, ServerInfo, Targets, Timings, ToolInfo,
     },
-
     surface::Confirmed,
     target, text,
 };
