@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     check::{Check, Collect, Spec},
-    evidence::{Collected, Evidence, Fact, Kind, Observer, Reading, Reply, What, Why},
+    evidence::{Collected, Evidence, Fact, Kind, Observer, Reading, Reply, What},
     journal::{Act, Journal, Origin},
     judges, registry,
     stage::{Answer, Ask, BoxFuture, Label, Life, Stage, Stop},
@@ -20,33 +20,33 @@ use crate::{
 };
 
 /// A probe with no outcome yet.
-pub fn probe(id: &str) -> Evidence {
+pub(crate) fn probe(id: &str) -> Evidence {
     Evidence::new(Kind::Probe, id)
 }
 
 /// A control with no outcome yet.
-pub fn control(id: &str) -> Evidence {
+pub(crate) fn control(id: &str) -> Evidence {
     Evidence::new(Kind::Control, id)
 }
 
 /// These lines as a check's collection.
-pub fn collected(lines: impl IntoIterator<Item = Evidence>) -> Collected {
+pub(crate) fn collected(lines: impl IntoIterator<Item = Evidence>) -> Collected {
     Collected::new(lines.into_iter().collect()).expect("a test collects at least one probe")
 }
 
 /// The check of that id.
-pub fn check(id: &str) -> &'static Check {
+pub(crate) fn check(id: &str) -> &'static Check {
     registry::check(id).expect("the test names a registered check")
 }
 
 /// The rule and the verdict a check gives these lines.
-pub fn ruled(id: &str, lines: impl IntoIterator<Item = Evidence>) -> (String, Verdict) {
+pub(crate) fn ruled(id: &str, lines: impl IntoIterator<Item = Evidence>) -> (String, Verdict) {
     let ruling = (check(id).decide)(&collected(lines));
     (ruling.rule.id(), ruling.rule.verdict())
 }
 
 /// What a journal check collects from this journal.
-pub fn read_journal(id: &str, journal: &Journal) -> Vec<Evidence> {
+pub(crate) fn read_journal(id: &str, journal: &Journal) -> Vec<Evidence> {
     match check(id).collect {
         Collect::Journal(read) => read(journal),
         _ => panic!("{id} is no journal check"),
@@ -54,7 +54,7 @@ pub fn read_journal(id: &str, journal: &Journal) -> Vec<Evidence> {
 }
 
 /// What a surface check collects from this surface.
-pub fn read_surface(id: &str, surface: &Surface) -> Vec<Evidence> {
+pub(crate) fn read_surface(id: &str, surface: &Surface) -> Vec<Evidence> {
     match check(id).collect {
         Collect::Surface(read) => read(surface),
         _ => panic!("{id} is no surface check"),
@@ -62,24 +62,24 @@ pub fn read_surface(id: &str, surface: &Surface) -> Vec<Evidence> {
 }
 
 /// A tool of that name and input schema.
-pub fn tool(name: &str, schema: Value) -> Tool {
+pub(crate) fn tool(name: &str, schema: Value) -> Tool {
     Tool { name: name.into(), raw: json!({ "name": name, "inputSchema": schema }) }
 }
 
 /// A tool that declares to change nothing.
-pub fn reading_tool(name: &str, schema: Value) -> Tool {
+pub(crate) fn reading_tool(name: &str, schema: Value) -> Tool {
     let mut tool = tool(name, schema);
     tool.raw["annotations"] = json!({ "readOnlyHint": true });
     tool
 }
 
 /// A surface of these tools.
-pub fn surface(tools: impl IntoIterator<Item = Tool>) -> Surface {
+pub(crate) fn surface(tools: impl IntoIterator<Item = Tool>) -> Surface {
     Surface { name: "sample".into(), tools: tools.into_iter().collect(), ..Surface::default() }
 }
 
 /// A placement of `read` whose control worked, with its path in the argument `path`.
-pub fn confirmed_read(tool: &str) -> Placement {
+pub(crate) fn confirmed_read(tool: &str) -> Placement {
     Placement {
         tool: tool.into(),
         class: "read".into(),
@@ -94,7 +94,7 @@ pub fn confirmed_read(tool: &str) -> Placement {
 }
 
 /// An act of a probe of that pack: answered, valid, no hits.
-pub fn act(pack: &'static str, check: &str, tool: &str) -> Act {
+pub(crate) fn act(pack: &'static str, check: &str, tool: &str) -> Act {
     Act {
         lane: "main".into(),
         seq: 0,
@@ -112,13 +112,13 @@ pub fn act(pack: &'static str, check: &str, tool: &str) -> Act {
 }
 
 /// The same act, declined with this text.
-pub fn declined(act: Act, reply: Reply, text: &str) -> Act {
+pub(crate) fn declined(act: Act, reply: Reply, text: &str) -> Act {
     Act { declined: true, reply, text: text.into(), ..act }
 }
 
 /// An answer as a test scripts it.
 #[derive(Clone, Debug)]
-pub struct Canned {
+pub(crate) struct Canned {
     reply: Reply,
     declined: bool,
     life: Life,
@@ -133,48 +133,48 @@ impl Canned {
     }
 
     /// The call was carried out.
-    pub fn answered() -> Self {
+    pub(crate) fn answered() -> Self {
         Self::of(Reply::Answered, false, Life::Replied)
     }
 
     /// An `isError` result that reads as a failure.
-    pub fn failed() -> Self {
+    pub(crate) fn failed() -> Self {
         Self::of(Reply::Failed, true, Life::Replied)
     }
 
     /// A text that says it failed, without `isError`.
-    pub fn failed_as_success() -> Self {
+    pub(crate) fn failed_as_success() -> Self {
         Self::of(Reply::Failed, false, Life::Replied)
     }
 
     /// The declared schema refused it.
-    pub fn rejected() -> Self {
+    pub(crate) fn rejected() -> Self {
         Self::of(Reply::RejectedBySchema, true, Life::Replied)
     }
 
     /// No reply to this request, a ping is answered.
-    pub fn silent() -> Self {
+    pub(crate) fn silent() -> Self {
         Self::of(Reply::None, false, Life::Silent)
     }
 
     /// No reply to anything.
-    pub fn mute() -> Self {
+    pub(crate) fn mute() -> Self {
         Self::of(Reply::None, false, Life::Mute)
     }
 
     /// The process ended.
-    pub fn died() -> Self {
+    pub(crate) fn died() -> Self {
         Self::of(Reply::None, false, Life::Died("exit 1".into()))
     }
 
     /// With something an observer saw.
-    pub fn seen(mut self, by: Observer, what: What) -> Self {
+    pub(crate) fn seen(mut self, by: Observer, what: What) -> Self {
         self.facts.push(Fact::now(by, what));
         self
     }
 
     /// During the call the server asked for a client capability.
-    pub fn tainted(mut self) -> Self {
+    pub(crate) fn tainted(mut self) -> Self {
         self.tainted = true;
         self
     }
@@ -183,25 +183,25 @@ impl Canned {
 type Script = Box<dyn FnMut(&Label, &Ask) -> Canned + Send>;
 
 /// A stage that answers from a closure and keeps what was asked and recorded.
-pub struct FakeStage {
+pub(crate) struct FakeStage {
     spec: &'static Spec,
     surface: Arc<Surface>,
     main: Arc<Surface>,
     placements: Arc<Vec<Placement>>,
     script: Script,
     /// What `list_again` gives, one after the other; empty gives the surface.
-    pub lists: VecDeque<Option<Surface>>,
+    pub(crate) lists: VecDeque<Option<Surface>>,
     /// Everything asked.
-    pub asked: Vec<(Label, Ask)>,
+    pub(crate) asked: Vec<(Label, Ask)>,
     /// Every line kept.
-    pub lines: Vec<Evidence>,
+    pub(crate) lines: Vec<Evidence>,
     /// How often a fresh instance was asked for.
-    pub fresh: usize,
+    pub(crate) fresh: usize,
 }
 
 impl FakeStage {
     /// A stage for that check, over this surface, answering by this closure.
-    pub fn new(
+    pub(crate) fn new(
         check_id: &str,
         surface: Surface,
         script: impl FnMut(&Label, &Ask) -> Canned + Send + 'static,
@@ -221,25 +221,25 @@ impl FakeStage {
     }
 
     /// With these placements.
-    pub fn placed(mut self, placements: impl IntoIterator<Item = Placement>) -> Self {
+    pub(crate) fn placed(mut self, placements: impl IntoIterator<Item = Placement>) -> Self {
         self.placements = Arc::new(placements.into_iter().collect());
         self
     }
 
     /// With another surface on the main lane.
-    pub fn beside(mut self, main: Surface) -> Self {
+    pub(crate) fn beside(mut self, main: Surface) -> Self {
         self.main = Arc::new(main);
         self
     }
 
     /// With these later lists.
-    pub fn listing(mut self, lists: impl IntoIterator<Item = Option<Surface>>) -> Self {
+    pub(crate) fn listing(mut self, lists: impl IntoIterator<Item = Option<Surface>>) -> Self {
         self.lists = lists.into_iter().collect();
         self
     }
 
     /// Plays the script of that check to its end.
-    pub fn play(mut self, id: &str) -> Self {
+    pub(crate) fn play(mut self, id: &str) -> Self {
         let Collect::Script(script) = check(id).collect else { panic!("{id} is no script") };
         // The fake never waits, so one poll is the whole script.
         let polled = script(&mut self).as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -248,22 +248,22 @@ impl FakeStage {
     }
 
     /// The rule and the verdict the check gives what was recorded.
-    pub fn ruled(&self, id: &str) -> (String, Verdict) {
+    pub(crate) fn ruled(&self, id: &str) -> (String, Verdict) {
         ruled(id, self.lines.clone())
     }
 
     /// The ids of the probes the check declares.
-    pub fn spec_probes(&self) -> Vec<&'static str> {
+    pub(crate) fn spec_probes(&self) -> Vec<&'static str> {
         self.spec.probes.iter().map(|probe| probe.id.as_str()).collect()
     }
 
     /// The recorded lines of that probe.
-    pub fn of(&self, probe: &str) -> Vec<&Evidence> {
+    pub(crate) fn of(&self, probe: &str) -> Vec<&Evidence> {
         self.lines.iter().filter(|line| line.probe == probe).collect()
     }
 
     /// The arguments of every call of that tool, with their labels.
-    pub fn calls(&self, name: &str) -> Vec<(&Label, &Value)> {
+    pub(crate) fn calls(&self, name: &str) -> Vec<(&Label, &Value)> {
         let calls = self.asked.iter().filter_map(|(label, ask)| match ask {
             Ask::Call { tool, params } if tool == name => {
                 Some((label, params.get("arguments").unwrap_or(&Value::Null)))
@@ -353,9 +353,4 @@ impl Stage for FakeStage {
     fn record(&mut self, line: Evidence) {
         self.lines.push(line);
     }
-}
-
-/// Whether every line is no evidence, for one of these reasons.
-pub fn all_none(lines: &[Evidence], reasons: &[Why]) -> bool {
-    lines.iter().all(|line| line.why.is_some_and(|why| reasons.contains(&why)))
 }
