@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_long_read_hides_no_token_wherever_it_stands() {
         let canaries = canaries();
-        for len in [1_000, 1_003, 4_096] {
+        for len in [1_100, 1_113] {
             for at in 0..len - TOKEN.len() {
                 let mut text = vec![b'x'; len];
                 text[at..at + TOKEN.len()].copy_from_slice(TOKEN.as_bytes());
