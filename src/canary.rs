@@ -91,6 +91,8 @@ pub struct Canaries {
     patterns: Vec<Pattern>,
     dfa: DFA,
     start: StateID,
+    /// The length of the longest spelling.
+    longest: usize,
 }
 
 impl fmt::Debug for Canaries {
@@ -126,7 +128,8 @@ impl Canaries {
             .map_err(|_| CanaryError::Automaton)?;
         let start = dfa.start_state(Anchored::No).map_err(|_| CanaryError::Automaton)?;
         let objects = canaries.iter().map(|canary| canary.object.clone()).collect();
-        Ok(Self { objects, patterns, dfa, start })
+        let longest = patterns.iter().map(|pattern| pattern.len).max().unwrap_or(0);
+        Ok(Self { objects, patterns, dfa, start, longest })
     }
 
     /// A scanner that finds nothing.
@@ -302,6 +305,24 @@ mod tests {
             scanner.feed(&text.as_bytes()[cut..], &mut |object, form| found.push((object, form)));
             scanner.settle(&mut |object, form| found.push((object, form)));
             assert_eq!(found, [(1, Form::Raw)], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_long_read_hides_no_token_wherever_it_stands() {
+        let canaries = canaries();
+        for len in [1_100, 1_113] {
+            for at in 0..len - TOKEN.len() {
+                let mut text = vec![b'x'; len];
+                text[at..at + TOKEN.len()].copy_from_slice(TOKEN.as_bytes());
+                // The next read is to begin in the right state, too.
+                let (now, next) = text.split_at(len * 9 / 10);
+                let mut found = Vec::new();
+                let mut scanner = canaries.scanner();
+                scanner.feed(now, &mut |object, form| found.push((object, form)));
+                scanner.feed(next, &mut |object, form| found.push((object, form)));
+                assert_eq!(found, [(1, Form::Raw)], "{at} of {len}");
+            }
         }
     }
 

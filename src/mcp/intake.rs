@@ -74,13 +74,17 @@ impl Intake {
 
     /// Takes what was read.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), Overlong> {
-        let mut parts = bytes.split(|byte| *byte == b'\n');
-        // There is always a first part, and it continues the open line.
-        self.part(parts.next().unwrap_or(&[]))?;
-        for part in parts {
-            self.line();
+        let mut rest = bytes;
+        // `contains` looks for a byte in whole words, a split by a closure in single bytes: it is
+        // worth asking first, as a long line has many reads without an end.
+        while rest.contains(&b'\n') {
+            let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+            let (part, after) = rest.split_at(end);
             self.part(part)?;
+            self.line();
+            rest = after.get(1..).unwrap_or(&[]);
         }
+        self.part(rest)?;
         let length = self.lines.bytes();
         self.shared.state().growing = self.lines.is_open().then(|| (Instant::now(), length));
         Ok(())

@@ -18,7 +18,7 @@ pub struct RpcReply {
     /// JSON when there is no text. Of a reply that is not whole: the line, or its head and tail,
     /// as it came. At most 1 MiB.
     pub text: String,
-    /// The result; `None` of an error, and when the reply is not whole.
+    /// The result; `None` when there is none and when the reply is not whole.
     pub result: Option<Value>,
     /// Whether the line was kept and could be parsed.
     pub whole: bool,
@@ -95,10 +95,9 @@ fn result_text(result: &Value) -> String {
             None if result.get("content").is_none() => Some(result),
             None => None,
         };
-        return rendered
-            .filter(|value| **value != Value::Null)
-            .map(Value::to_string)
-            .unwrap_or_default();
+        let empty =
+            |value: &Value| value.is_null() || value.as_object().is_some_and(|o| o.is_empty());
+        return rendered.filter(|value| !empty(value)).map(Value::to_string).unwrap_or_default();
     }
     texts.join("\n")
 }
@@ -179,6 +178,7 @@ mod tests {
         for (text, fault) in cases {
             assert_eq!(reply(text).malformed.as_deref(), Some(fault), "{text}");
         }
+        assert_eq!(reply(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).text, "");
         assert_eq!(reply(r#"{"jsonrpc":"2.0","id":1,"error":"boom"}"#).text, "boom");
         assert_eq!(reply(r#"{"jsonrpc":"2.0","id":1,"result":{"content":"hello"}}"#).text, "hello");
     }

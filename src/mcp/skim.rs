@@ -155,9 +155,14 @@ impl Tokenizer {
                     let run = plain_run(rest);
                     self.keep(&rest[..run]);
                     rest = &rest[run..];
-                    let Some((byte, after)) = rest.split_first() else { return };
+                    let Some((byte, mut after)) = rest.split_first() else { return };
                     self.keep(&[*byte]);
                     match byte {
+                        // The usual escapes, without leaving the text.
+                        b'\\' if after.first().is_some_and(|byte| b"\"\\n".contains(byte)) => {
+                            self.keep(&after[..1]);
+                            after = &after[1..];
+                        }
                         b'"' => self.end_of_text(key),
                         b'\\' => self.state = State::Escape { key },
                         // RFC 8259, section 7: control characters must be escaped.
@@ -245,6 +250,7 @@ impl Tokenizer {
         self.keep(&[byte]);
     }
 
+    #[inline]
     fn keep(&mut self, bytes: &[u8]) {
         if self.capturing {
             // Two bytes more than the cap are room for the quotes; longer ones are told by length.
@@ -410,17 +416,33 @@ fn is_number(text: &[u8]) -> bool {
 /// How many bytes stand before the next quote, backslash or control character. Whole blocks are
 /// asked at once so that the compiler can use wide registers: most of a long line is text.
 fn plain_run(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 64;
     let special = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);
     let mut at = 0;
-    for block in bytes.chunks_exact(BLOCK) {
+    for block in bytes.chunks_exact(64) {
         if block.iter().fold(false, |any, byte| any | special(*byte)) {
             break;
         }
-        at += BLOCK;
+        at += block.len();
+    }
+    for word in bytes[at..].chunks_exact(8) {
+        let found = specials(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += word.len();
     }
     let rest = &bytes[at..];
     at + rest.iter().position(|byte| special(*byte)).unwrap_or(rest.len())
+}
+
+/// The high bit of each special byte, exact up to the lowest one: a byte is below `n` when taking
+/// `n` from it borrows from its high bit.
+fn specials(word: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGH: u64 = ONES << 7;
+    let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word;
+    let is = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    (below(word, 0x20) | is(b'"') | is(b'\\')) & HIGH
 }
 
 #[cfg(test)]
