@@ -3,7 +3,7 @@
 
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 
-use super::unicode::{is_invisible, is_ideographic};
+use super::unicode::{is_ideographic, is_invisible};
 
 /// Stands for a letter that is not Latin: part of a word, and in no rule.
 const OTHER_LETTER: u8 = b'X';
@@ -173,9 +173,11 @@ struct SpacedRun {
 
 /// The longest run of single letters from `start`, each followed by one to four separators.
 fn spaced_run(bytes: &[u8], start: usize) -> SpacedRun {
-    let is_separator = |byte: u8| matches!(byte, b' ' | b'-' | b'.' | b'_' | b'*' | b'|' | b'/' | b'\n');
+    let is_separator =
+        |byte: u8| matches!(byte, b' ' | b'-' | b'.' | b'_' | b'*' | b'|' | b'/' | b'\n');
     let mut run = SpacedRun { end: start, letters: 0, has_words: false };
-    let inside_word = start.checked_sub(1).is_some_and(|before| bytes[before].is_ascii_alphanumeric());
+    let inside_word =
+        start.checked_sub(1).is_some_and(|before| bytes[before].is_ascii_alphanumeric());
     if inside_word {
         return run;
     }
@@ -186,7 +188,8 @@ fn spaced_run(bytes: &[u8], start: usize) -> SpacedRun {
         }
         run.letters += 1;
         run.end = position + 1;
-        let gap = bytes[position + 1..].iter().take(5).take_while(|byte| is_separator(**byte)).count();
+        let gap =
+            bytes[position + 1..].iter().take(5).take_while(|byte| is_separator(**byte)).count();
         if !(1..=4).contains(&gap) {
             break;
         }
@@ -201,7 +204,8 @@ fn spaced_run(bytes: &[u8], start: usize) -> SpacedRun {
 /// Collapses white space and marks where sentences, paragraphs and list items end.
 fn lay_out(bytes: &[u8], at: &[u32], runs: &[(usize, usize)]) -> Folded {
     let mut folded = Folded::default();
-    let mut moved = runs.iter().map(|run| run.0).chain(runs.iter().map(|run| run.1)).collect::<Vec<_>>();
+    let mut moved =
+        runs.iter().map(|run| run.0).chain(runs.iter().map(|run| run.1)).collect::<Vec<_>>();
     let mut places = moved.clone();
     places.sort_unstable();
     let mut new_places = Vec::with_capacity(places.len());
@@ -244,8 +248,10 @@ fn lay_out(bytes: &[u8], at: &[u32], runs: &[(usize, usize)]) -> Folded {
 
 fn starts_item(next: &[u8]) -> bool {
     let digits = next.iter().take(3).take_while(|byte| byte.is_ascii_digit()).count();
-    matches!(next.first().copied(), Some(b'-' | b'*' | b'#' | b'|' | b'>' | b'<' | b'[' | b'{' | OTHER))
-        || (digits > 0 && matches!(next.get(digits), Some(b'.' | b')')))
+    matches!(
+        next.first().copied(),
+        Some(b'-' | b'*' | b'#' | b'|' | b'>' | b'<' | b'[' | b'{' | OTHER)
+    ) || (digits > 0 && matches!(next.get(digits), Some(b'.' | b')')))
 }
 
 fn ends_sentence(text: &[u8]) -> bool {

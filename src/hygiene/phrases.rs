@@ -34,11 +34,15 @@ pub(super) fn scan(text: &str, source: Source) -> Vec<Finding> {
         let weight = if excused { Weight::Note } else { hit.weight };
         let at = folded.origin(hit.range.start);
         let end = folded.origin(hit.range.end.saturating_sub(1)).max(at);
-        findings.push((Finding { class: hit.class, weight, at, shown: String::new() }, end + 1 - at));
+        findings
+            .push((Finding { class: hit.class, weight, at, shown: String::new() }, end + 1 - at));
     }
     if let Some(found) = EMPHASIS.find(text.as_bytes()) {
         let at = text.get(..found.start()).map_or(0, |before| before.chars().count());
-        findings.push((Finding { class: "emphasis", weight: Weight::Note, at, shown: String::new() }, found.len()));
+        findings.push((
+            Finding { class: "emphasis", weight: Weight::Note, at, shown: String::new() },
+            found.len(),
+        ));
     }
     findings.extend(scan_encoded(text, source));
     // Few findings pay for one walk each; `super::scan` keeps five of a class.
@@ -102,26 +106,33 @@ fn find(folded: &Folded) -> Vec<Hit> {
             hit.weight = Weight::Note;
         }
     }
-    drop_covered_notes(hits)
+    merge(hits)
 }
 
-/// Keeps no note where a breach of the same class stands.
-fn drop_covered_notes(hits: Vec<Hit>) -> Vec<Hit> {
-    let breaches: Vec<(&str, Range<usize>)> = hits
-        .iter()
-        .filter(|hit| hit.weight == Weight::Breach)
-        .take(1_000)
-        .map(|hit| (hit.class, hit.range.clone()))
-        .collect();
-    let is_covered = |hit: &Hit| {
-        breaches.iter().any(|(class, range)| {
-            *class == hit.class && range.start < hit.range.end && hit.range.start < range.end
-        })
-    };
-    hits.into_iter().filter(|hit| hit.weight == Weight::Breach || !is_covered(hit)).collect()
+/// Makes one hit of those of one class that overlap, with the weight of the strongest.
+fn merge(mut hits: Vec<Hit>) -> Vec<Hit> {
+    hits.sort_by_key(|hit| (hit.class, hit.range.start));
+    let mut merged: Vec<Hit> = Vec::with_capacity(hits.len());
+    for hit in hits {
+        match merged.last_mut() {
+            Some(last) if last.class == hit.class && hit.range.start < last.range.end => {
+                last.range.end = last.range.end.max(hit.range.end);
+                if hit.weight == Weight::Breach {
+                    last.weight = Weight::Breach;
+                }
+            }
+            _ => merged.push(hit),
+        }
+    }
+    merged
 }
 
-fn run_due(text: &[u8], sentence: &Range<usize>, due: &mut [bool; RULES.len()], hits: &mut Vec<Hit>) {
+fn run_due(
+    text: &[u8],
+    sentence: &Range<usize>,
+    due: &mut [bool; RULES.len()],
+    hits: &mut Vec<Hit>,
+) {
     for ((rule, compiled), due) in RULES.iter().zip(&COMPILED).zip(due) {
         if !std::mem::take(due) {
             continue;
@@ -144,7 +155,9 @@ fn excuses(rule: &Rule, compiled: &Compiled, words: &[u8], found: &Range<usize>)
     }
     let near = found.start.saturating_sub(NEARBY)..words.len().min(found.end + NEARBY);
     compiled.unless(rule).is_some_and(|unless| {
-        unless.find_iter(&words[near.clone()]).any(|excuse| near.start + excuse.end() >= found.start)
+        unless
+            .find_iter(&words[near.clone()])
+            .any(|excuse| near.start + excuse.end() >= found.start)
     })
 }
 
@@ -198,10 +211,20 @@ fn find_markup(text: &[u8], hits: &mut Vec<Hit>) {
             Some(name) if !is_element(text, &whole.range(), name.as_bytes()) => Weight::Note,
             _ => Weight::Breach,
         };
-        hits.push(Hit { class: "pseudo-markup", weight, hides_or_leaks: false, range: whole.range() });
+        hits.push(Hit {
+            class: "pseudo-markup",
+            weight,
+            hides_or_leaks: false,
+            range: whole.range(),
+        });
     }
     for found in ROLE_LINE.find_iter(text).take(5) {
-        hits.push(Hit { class: "pseudo-markup", weight: Weight::Note, hides_or_leaks: false, range: found.range() });
+        hits.push(Hit {
+            class: "pseudo-markup",
+            weight: Weight::Note,
+            hides_or_leaks: false,
+            range: found.range(),
+        });
     }
 }
 
@@ -223,7 +246,9 @@ fn scan_encoded(text: &str, source: Source) -> Vec<(Finding, usize)> {
     for run in ENCODED.find_iter(text.as_bytes()) {
         at += text.get(counted..run.start()).map_or(0, |before| before.chars().count());
         counted = run.start();
-        let Some(weight) = text.get(run.range()).and_then(|run| judge_encoded(run, source)) else { continue };
+        let Some(weight) = text.get(run.range()).and_then(|run| judge_encoded(run, source)) else {
+            continue;
+        };
         let class = if weight == Weight::Breach { "encoded" } else { "base64" };
         findings.push((Finding { class, weight, at, shown: String::new() }, run.len()));
     }
@@ -231,7 +256,8 @@ fn scan_encoded(text: &str, source: Source) -> Vec<(Finding, usize)> {
 }
 
 fn judge_encoded(run: &str, source: Source) -> Option<Weight> {
-    let is_breach = |hit: &Hit| hit.weight == Weight::Breach && (hit.hides_or_leaks || !source.is_content());
+    let is_breach =
+        |hit: &Hit| hit.weight == Weight::Breach && (hit.hides_or_leaks || !source.is_content());
     let body = run.trim_matches('=').replace('-', "+").replace('_', "/");
     let decoded = BASE64.decode(&body).ok().into_iter().chain(from_hex(run));
     for bytes in decoded {
@@ -272,9 +298,15 @@ struct Triggers {
 }
 
 static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
-    let of_rule = |(index, rule): (usize, &'static Rule)| rule.triggers.iter().map(move |word| (*word, index));
-    let (words, rules): (Vec<&str>, Vec<usize>) = RULES.iter().enumerate().flat_map(of_rule).unzip();
-    Triggers { words: AhoCorasick::new(words).expect("a few hundred words fit an automaton"), rules }
+    let of_rule = |(index, rule): (usize, &'static Rule)| {
+        rule.triggers.iter().map(move |word| (*word, index))
+    };
+    let (words, rules): (Vec<&str>, Vec<usize>) =
+        RULES.iter().enumerate().flat_map(of_rule).unzip();
+    Triggers {
+        words: AhoCorasick::new(words).expect("a few hundred words fit an automaton"),
+        rules,
+    }
 });
 
 /// Each rule's patterns, compiled when a text first needs them.
@@ -302,24 +334,52 @@ impl Compiled {
 /// Runs long enough for a sentence in Base64 or hexadecimal digits.
 static ENCODED: LazyLock<Regex> = LazyLock::new(|| ascii("[A-Za-z0-9+/_-]{24,}={0,2}"));
 static NEGATION: LazyLock<Regex> = LazyLock::new(|| {
-    ascii("\\b(?:never|not|don.?t|doesn.?t|won.?t|can.?t|cannot|must not|avoid|without|prevents?|instead of|rather than|refuses? to)(?: (?:ever|be|being|to|directly|the|any|it|attempt|try|model|agent|you|used))*[^a-z0-9]*$")
+    ascii(
+        "\\b(?:never|not|don.?t|doesn.?t|won.?t|can.?t|cannot|must not|avoid|without|prevents?|instead of|rather than|refuses? to)(?: (?:ever|be|being|to|directly|the|any|it|attempt|try|model|agent|you|used))*[^a-z0-9]*$",
+    )
 });
 static DETECTS: LazyLock<Regex> = LazyLock::new(|| {
-    ascii("(?:detect|flag|scan(?:s|ning)? for|block|prevent|protects? against|such as|e\\.g|example|pattern|phrase|reject|identif|looks? for|recogni|filter)")
+    ascii(
+        "(?:detect|flag|scan(?:s|ning)? for|block|prevent|protects? against|such as|e\\.g|example|pattern|phrase|reject|identif|looks? for|recogni|filter)",
+    )
 });
 static DETECTS_ATTEMPTS: LazyLock<Regex> = LazyLock::new(|| {
-    ascii("(?:detect|flag|scan|block|prevent|protect|identif|screen|filter|reject|classif|check|guard)[a-z]* [^\\n]{0,80}\\b(?:attempt|try|tries|trying|texts?|prompts?|messages?|contents?|phrases?|instructions?|inputs?|requests?|whether|injections?|jailbreaks?)\\b[^\\n]{0,40}\\b(?:to|that|which|telling|asking|like|whether|tries|into|for)[^a-z0-9]*(?:\\b(?:the model|the agent|an? [a-z]+|it|users?|say|says|contain|contains|tell|tells|ask|asks|to)\\b[^a-z0-9]*){0,3}$")
+    ascii(
+        "(?:detect|flag|scan|block|prevent|protect|identif|screen|filter|reject|classif|check|guard)[a-z]* [^\\n]{0,80}\\b(?:attempt|try|tries|trying|texts?|prompts?|messages?|contents?|phrases?|instructions?|inputs?|requests?|whether|injections?|jailbreaks?)\\b[^\\n]{0,40}\\b(?:to|that|which|telling|asking|like|whether|tries|into|for)[^a-z0-9]*(?:\\b(?:the model|the agent|an? [a-z]+|model|agent|assistant|llm|mak(?:e|es|ing)|get|trick|cause|force|it|users?|say|says|contain|contains|tell|tells|ask|asks|to|the)\\b[^a-z0-9]*){0,3}$",
+    )
 });
-static EMPHASIS: LazyLock<Regex> = LazyLock::new(|| ascii("\\b(?:IMPORTANT|CRITICAL|MUST|MANDATORY|ALWAYS|NEVER)\\b"));
+static EMPHASIS: LazyLock<Regex> =
+    LazyLock::new(|| ascii("\\b(?:IMPORTANT|CRITICAL|MUST|MANDATORY|ALWAYS|NEVER)\\b"));
 static MARKUP: LazyLock<Regex> = LazyLock::new(|| {
-    ascii("< ?/? ?(?:important|hidden|override|instructions?|critical|mandatory|directives?|system[ -](?:prompt|message|instructions?|note|override|reminder)|hidden[ -]instructions?|secret[ -]instructions?|admin[ -](?:note|message|instructions?)|important[ -](?:note|instructions?))(?:[ :=][^<>\\n]{0,40})? ?/? ?>|< ?/? ?(system|secret|admin|assistant)(?:[ :=][^<>\\n]{0,40})? ?/? ?>|<\\|(?:im[ -]?start|im[ -]?end|system|assistant|start header id|end header id|eot id|begin of text)\\|?>|\\[/?inst\\]|<</?sys>>|\\[/?(?:system|admin|developer)(?: (?:message|note|override|instructions?|prompt|notice))?\\]")
+    ascii(
+        "< ?/? ?(?:important|hidden|override|instructions?|critical|mandatory|directives?|system[ -](?:prompt|message|instructions?|note|override|reminder)|hidden[ -]instructions?|secret[ -]instructions?|admin[ -](?:note|message|instructions?)|important[ -](?:note|instructions?))(?:[ :=][^<>\\n]{0,40})? ?/? ?>|< ?/? ?(system|secret|admin|assistant)(?:[ :=][^<>\\n]{0,40})? ?/? ?>|<\\|(?:im[ -]?start|im[ -]?end|system|assistant|start header id|end header id|eot id|begin of text)\\|?>|\\[/?inst\\]|<</?sys>>|\\[/?(?:system|admin|developer)(?: (?:message|note|override|instructions?|prompt|notice))?\\]",
+    )
 });
-static ROLE_LINE: LazyLock<Regex> = LazyLock::new(|| ascii("(?m)^(?:#{2,4} (?:system|instructions?|assistant|human) ?:|(?:human|assistant|system) ?: )|<\\|endoftext\\|>"));
+static ROLE_LINE: LazyLock<Regex> = LazyLock::new(|| {
+    ascii(
+        "(?m)^(?:#{2,4} (?:system|instructions?|assistant|human) ?:|(?:human|assistant|system) ?: )|<\\|endoftext\\|>",
+    )
+});
 static SQUEEZED: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
     vec![
-        ("override", ascii("(?:ignore|disregard|forget|override|bypass)[a-z]{0,20}(?:all|any|previous|prior|above|your|the|system|earlier)[a-z]{0,30}(?:instruction|prompt|rule|guideline|polic|directive)")),
-        ("conceal", ascii("(?:donot|dont|never|without)[a-z]{0,10}(?:tell|inform|mention|notify|alert|reveal|show|let)[a-z]{0,24}(?:user|human|anyone)")),
-        ("covert", ascii("(?:secretly|covertly|silently|quietly)[a-z]{0,12}(?:send|forward|upload|copy|read|include|bcc|call)")),
+        (
+            "override",
+            ascii(
+                "(?:ignore|disregard|forget|override|bypass)[a-z]{0,20}(?:all|any|previous|prior|above|your|the|system|earlier)[a-z]{0,30}(?:instruction|prompt|rule|guideline|polic|directive)",
+            ),
+        ),
+        (
+            "conceal",
+            ascii(
+                "(?:donot|dont|never|without)[a-z]{0,10}(?:tell|inform|mention|notify|alert|reveal|show|let)[a-z]{0,24}(?:user|human|anyone)",
+            ),
+        ),
+        (
+            "covert",
+            ascii(
+                "(?:secretly|covertly|silently|quietly)[a-z]{0,12}(?:send|forward|upload|copy|read|include|bcc|call)",
+            ),
+        ),
         ("persona", ascii("(?:youarenow(?:an?|the|in)|fromnowonyou)")),
     ]
 });
@@ -342,7 +402,7 @@ fn compile(pattern: &str) -> Regex {
         out.push_str(&rest[..at]);
         let tail = &rest[at..];
         rest = if let Some(tail) = tail.strip_prefix(' ') {
-            out.push_str("[^a-z0-9X\\n]{1,3}");
+            out.push_str("(?:[^a-z0-9X\\n]{1,3})");
             tail
         } else if let Some((count, tail)) = gap(tail) {
             let before_word = !count.ends_with('~');
@@ -359,6 +419,15 @@ fn compile(pattern: &str) -> Regex {
     ascii(&if whole_words { format!("\\b(?:{out})\\b") } else { out })
 }
 
+/// Compiles every pattern of the rules.
+#[cfg(test)]
+pub(super) fn compile_all() {
+    for (rule, compiled) in RULES.iter().zip(&COMPILED) {
+        compiled.pattern(rule);
+        compiled.unless(rule);
+    }
+}
+
 /// Splits `<20>rest` or `<20~>rest`.
 fn gap(text: &str) -> Option<(&str, &str)> {
     let (count, tail) = text.strip_prefix('<')?.split_once('>')?;
@@ -369,5 +438,8 @@ fn gap(text: &str) -> Option<(&str, &str)> {
 
 /// A byte pattern without Unicode classes: folded text is ASCII, and such patterns compile fast.
 pub(super) fn ascii(pattern: &str) -> Regex {
-    RegexBuilder::new(pattern).unicode(false).build().expect("patterns are fixed and tests compile each")
+    RegexBuilder::new(pattern)
+        .unicode(false)
+        .build()
+        .expect("patterns are fixed and tests compile each")
 }

@@ -61,11 +61,27 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ),
 ];
 
-const fn breach(class: &'static str, triggers: &'static [&'static str], pattern: &'static str) -> Rule {
-    Rule { class, weight: Breach, hides_or_leaks: false, triggers, pattern, unless: "", negatable: true }
+const fn breach(
+    class: &'static str,
+    triggers: &'static [&'static str],
+    pattern: &'static str,
+) -> Rule {
+    Rule {
+        class,
+        weight: Breach,
+        hides_or_leaks: false,
+        triggers,
+        pattern,
+        unless: "",
+        negatable: true,
+    }
 }
 
-const fn leak(class: &'static str, triggers: &'static [&'static str], pattern: &'static str) -> Rule {
+const fn leak(
+    class: &'static str,
+    triggers: &'static [&'static str],
+    pattern: &'static str,
+) -> Rule {
     Rule { hides_or_leaks: true, ..breach(class, triggers, pattern) }
 }
 
@@ -74,15 +90,36 @@ const fn conceal(triggers: &'static [&'static str], pattern: &'static str) -> Ru
     Rule { negatable: false, ..leak("conceal", triggers, pattern) }
 }
 
-const fn note(class: &'static str, triggers: &'static [&'static str], pattern: &'static str) -> Rule {
+const fn note(
+    class: &'static str,
+    triggers: &'static [&'static str],
+    pattern: &'static str,
+) -> Rule {
     Rule { weight: Note, ..breach(class, triggers, pattern) }
 }
 
 const IGNORE: &[&str] = &[
-    "ignor", "disregard", "forget", "bypass", "supersed", "neglect", "disobey", "violat", "circumvent",
-    "set aside", "throw", "attention", "heed", "notice of", "weight to", "stop ",
+    "ignor",
+    "disregard",
+    "forget",
+    "bypass",
+    "supersed",
+    "neglect",
+    "disobey",
+    "violat",
+    "circumvent",
+    "set aside",
+    "throw",
+    "attention",
+    "heed",
+    "notice of",
+    "weight to",
+    "stop ",
 ];
-const REPLACE: &[&str] = &["overrid", "overrul", "discard", "abandon", "scrap", "replac", "outrank", "trump", "cancel", "delet"];
+const REPLACE: &[&str] = &[
+    "overrid", "overrul", "discard", "abandon", "scrap", "replac", "outrank", "trump", "cancel",
+    "delet",
+];
 
 /// Every rule, grouped by class.
 pub(super) const RULES: &[Rule] = &[
@@ -115,7 +152,11 @@ pub(super) const RULES: &[Rule] = &[
         IGNORE,
         "(?:ignore|disregard|forget|discard) (?:everything|anything|all|whatever|what|all of (?:that|what)) <25>(?:you (?:were|are|have been|.?ve been|had been) (?:told|given|taught|instructed|asked)|you (?:know|learned|learnt)|(?:was|were|been) (?:said|instructed|told|stated) (?:before|above|earlier|previously)|(?:said|stated|written|mentioned|instructed) (?:before|above|earlier|previously)|came before this|told you)",
     ),
-    breach("override", IGNORE, "(?:ignore|disregard|forget|bypass|disobey) (?:the |your )?(?:whole |entire )?(?:system|developer|original|initial) (?:prompt|message)"),
+    breach(
+        "override",
+        IGNORE,
+        "(?:ignore|disregard|forget|bypass|disobey) (?:the |your )?(?:whole |entire )?(?:system|developer|original|initial) (?:prompt|message)",
+    ),
     breach(
         "override",
         &["follow", "obey", "comply", "adhere", "heed"],
@@ -138,34 +179,94 @@ pub(super) const RULES: &[Rule] = &[
     ),
     breach(
         "override",
-        &["new instruction", "updated instruction", "real instruction", "actual instruction", "revised instruction", "new system", "updated system", "your new", "your real", "your true", "your actual"],
+        &[
+            "new instruction",
+            "updated instruction",
+            "real instruction",
+            "actual instruction",
+            "revised instruction",
+            "new system",
+            "updated system",
+            "your new",
+            "your real",
+            "your true",
+            "your actual",
+        ],
         "=\\b(?:your (?:new|real|true|actual|only) (?:system )?(?:prompt|instructions?|task|objective|goal|purpose|mission|directive|identity|persona)\\b|(?:new|updated|revised|real|actual) (?:system )?(?:prompt|instructions?|message) ?: )",
     ),
-    note("override", IGNORE, "{IGNORE}<20>(?:all|any|the|these|other|system|existing)<30>(?:{ORDERS}|rules?|polic(?:y|ies)|constraints?)"),
-    note("override", REPLACE, "overrid(?:e|ing)<20>(?:all|any|the|your|these|other|system|existing|safety)<30>(?:{ORDERS}|rules?|polic(?:y|ies)|constraints?)"),
-    note("override", &["regardless", "no matter what", "even if the user"], "(?:regardless of (?:what|any|the|your)<30>(?:instructions?|user)|no matter what the user|even if the user (?:says|asks|objects|tells|declines|refuses))"),
+    note(
+        "override",
+        IGNORE,
+        "{IGNORE}<20>(?:all|any|the|these|other|system|existing)<30>(?:{ORDERS}|rules?|polic(?:y|ies)|constraints?)",
+    ),
+    note(
+        "override",
+        REPLACE,
+        "overrid(?:e|ing)<20>(?:all|any|the|your|these|other|system|existing|safety)<30>(?:{ORDERS}|rules?|polic(?:y|ies)|constraints?)",
+    ),
+    note(
+        "override",
+        &["regardless", "no matter what", "even if the user"],
+        "(?:regardless of (?:what|any|the|your)<30>(?:instructions?|user)|no matter what the user|even if the user (?:says|asks|objects|tells|declines|refuses))",
+    ),
     // Concealment.
     Rule {
         unless: "if (?:you|we|they) (?:do not|don.?t)|(?:anyone|anybody) (?:your|the|their) (?:[a-z]+ )?(?:password|pin|code|token|key|secret)",
-        ..conceal(&["tell", "inform", "notify", "alert", "warn"], "{NEG} {ADV}(?:tell|inform|notify|alert|warn)(?:ing)? (?:{USER}|them|him|her)")
+        ..conceal(
+            &["tell", "inform", "notify", "alert", "warn"],
+            "{NEG} {ADV}(?:tell|inform|notify|alert|warn)(?:ing)? (?:{USER}|them|him|her)",
+        )
     },
     Rule {
         // Advice on secrets, and on what is of no use to a person, is no concealment of an act.
         unless: "(?:passwords?|tokens?|secrets?|credentials?|keys?|pins?|codes?|raw|json|xml|html|markdown|internal|ids?|uuids?|identifiers?|urls?|technical|traces?|personal|pii|sensitive|confidential|private|emails?|phone|numbers?|placeholder)",
         ..conceal(
-            &["mention", "reveal", "disclos", "show", "expos", "explain", "display", "report", "admit", "divulg", "say", "surface", "describ", "communicat", "present", "discuss", "confirm", "shar"],
+            &[
+                "mention",
+                "reveal",
+                "disclos",
+                "show",
+                "expos",
+                "explain",
+                "display",
+                "report",
+                "admit",
+                "divulg",
+                "say",
+                "surface",
+                "describ",
+                "communicat",
+                "present",
+                "discuss",
+                "confirm",
+                "shar",
+            ],
             "{NEG} {ADV}(?:mention|reveal|disclos|show|expos|explain|display|report|admitt?|divulg|say|surfac|describ|communicat|present|discuss|confirm)(?:e|ing)? <40>(?:to|with) {USER}",
         )
     },
     conceal(
-        &["mention", "reveal", "disclos", "talk about", "speak of", "allud", "bring up", "acknowledg", "no mention", "admit"],
+        &[
+            "mention",
+            "reveal",
+            "disclos",
+            "talk about",
+            "speak of",
+            "allud",
+            "bring up",
+            "acknowledg",
+            "no mention",
+            "admit",
+        ],
         "(?:{NEG} {ADV}(?:mention(?:ing)? (?:this|these|it|any of (?:this|these|it)|that (?:you|this|it|the))|(?:reveal|disclos|acknowledg|admit)(?:e|ing)? (?:this|these|that) (?:instructions?|steps?|directives?|notes?|actions?|process|calls?|behaviou?rs?|operations?|rules?|you)|(?:talk(?:ing)? about|speak(?:ing)? of|allud(?:e|ing) to|bring(?:ing)? up) (?:this|these|it|that))|mak(?:e|ing) no mention of)",
     ),
     conceal(
         &["mention", "refer"],
         "{NEG} {ADV}(?:mention|refer to|reference)(?:ing)? (?:[a-z]+ ){0,3}(?:to|in|during) (?:your|the conversation|conversation|{USER})",
     ),
-    conceal(&["let"], "{NEG} {ADV}let(?:ting)? {USER} (?:ever )?(?:know|see this|see that|see it|find out|notice|learn|be aware|become aware|realize|realise|suspect|discover)"),
+    conceal(
+        &["let"],
+        "{NEG} {ADV}let(?:ting)? {USER} (?:ever )?(?:know|see this|see that|see it|find out|notice|learn|be aware|become aware|realize|realise|suspect|discover)",
+    ),
     Rule {
         // "Never delete files without telling the user" asks for the opposite.
         unless: "(?:never|do not|don.?t|not|cannot|must not|refuse to|avoid) [^\\n]{0,80}without",
@@ -178,7 +279,10 @@ pub(super) const RULES: &[Rule] = &[
         &["user", "human", "operator", "person"],
         "(?:user|human|operator|person)(?: (?:must|should|shall|may) ?(?:n.?t|not|never) (?:ever )?(?:know|be (?:told|informed|notified|made aware|aware|alerted)|learn|find out|notice|realize|realise|suspect|see (?:this|it|these|that))| does ?(?:n.?t|not) need to (?:know (?:about|of|that|this)|be (?:told|informed|aware|notified))| need not (?:know (?:about|of|that|this)|be (?:told|informed|aware|notified))| is not to (?:know|be told|be informed)| (?:must|should) (?:remain|stay|be kept) (?:unaware|in the dark|uninformed))",
     ),
-    conceal(&["unaware", "in the dark", "uninformed"], "(?:keep|leave) {USER} (?:unaware|in the dark|uninformed)"),
+    conceal(
+        &["unaware", "in the dark", "uninformed"],
+        "(?:keep|leave) {USER} (?:unaware|in the dark|uninformed)",
+    ),
     conceal(
         &["from"],
         "(?:keep(?:ing)? (?:[a-z]+ ){1,4}(?:secret|hidden|concealed|private|confidential|invisible)|(?:hid(?:e|ing)|conceal(?:ing)?|withhold(?:ing)?|obscur(?:e|ing)) (?:this|these|that|it|them|its|the (?:fact|calls?|results?|steps?|actions?|requests?|existence|operation|instructions?|transfer|upload|reason|process|notes?|message|real|true|activity|usage))<25>) from {USER}",
@@ -191,7 +295,11 @@ pub(super) const RULES: &[Rule] = &[
         &["permission", "confirm", "approv", "consent"],
         "{NEG} {ADV}ask(?:ing)? {USER} <20>(?:permission|confirm|confirmation|approval|consent|approve)",
     ),
-    note("conceal", &["ask", "without"], "(?:{NEG} {ADV}ask(?:ing)?|without (?:asking|prompting)) {USER}"),
+    note(
+        "conceal",
+        &["ask", "without"],
+        "(?:{NEG} {ADV}ask(?:ing)?|without (?:asking|prompting)) {USER}",
+    ),
     conceal(
         &["as if", "as though"],
         "(?:act|behave|pretend|continue|respond|reply|carry on|proceed|answer) (?:normally )?as (?:if|though) (?:nothing (?:has |had |ever )?happened|nothing (?:is|was) (?:wrong|unusual|different)|(?:this|it) (?:never|did not|didn.?t)|you (?:did not|didn.?t|never|had not|hadn.?t))",
@@ -200,11 +308,23 @@ pub(super) const RULES: &[Rule] = &[
         &["mention", "your"],
         "(?:omit|exclude|leave|strip|remove|suppress|drop)(?:ing)? (?:(?:any|all|every) (?:mention|reference|trace)s? (?:of|to)|mention of|(?:this|these|it|the [a-z]+(?: [a-z]+)?) (?:out of|from) your (?:[a-z]+ ){0,1}(?:reply|response|answer|summary|explanation|report|recap|output|message))",
     ),
-    conceal(&["includ"], "{NEG} {ADV}includ(?:e|ing) (?:this|these|it|any mention|any reference)<30>in your (?:[a-z]+ ){0,1}(?:reply|response|answer|summary|explanation|output)"),
+    conceal(
+        &["includ"],
+        "{NEG} {ADV}includ(?:e|ing) (?:this|these|it|any mention|any reference)<30>in your (?:[a-z]+ ){0,1}(?:reply|response|answer|summary|explanation|output)",
+    ),
     // Covert acts.
     leak(
         "covert",
-        &["secretly", "covertly", "surreptitiously", "stealthily", "furtively", "clandestinely", "invisibly", "sneakily"],
+        &[
+            "secretly",
+            "covertly",
+            "surreptitiously",
+            "stealthily",
+            "furtively",
+            "clandestinely",
+            "invisibly",
+            "sneakily",
+        ],
         "(?:secretly|covertly|surreptitiously|stealthily|furtively|clandestinely|invisibly|sneakily)<25>(?:send|read|copy|forward|upload|include|append|add|call|write|exfiltrate|collect|execute|run|pass|bcc|attach|transmit|leak|e.?mail|post|relay|harvest|gather|submit|store|record|log|open|fetch|insert|share|save|transfer|move)",
     ),
     leak(
@@ -212,10 +332,23 @@ pub(super) const RULES: &[Rule] = &[
         &["silently", "quietly", "discreetly", "unnoticed", "inconspicuously"],
         "(?:silently|quietly|discreetly|unnoticed|inconspicuously)<25>(?:send|read|copy|forward|upload|include|append|exfiltrate|collect|pass|bcc|attach|transmit|leak|e.?mail|relay|harvest|gather|submit|share|transfer)",
     ),
-    note("covert", &["silently", "quietly"], "(?:silently|quietly)<25>(?:add|call|write|execute|run)"),
+    note(
+        "covert",
+        &["silently", "quietly"],
+        "(?:silently|quietly)<25>(?:add|call|write|execute|run)",
+    ),
     leak(
         "covert",
-        &["secretly", "covertly", "surreptitiously", "stealthily", "furtively", "clandestinely", "behind", "without"],
+        &[
+            "secretly",
+            "covertly",
+            "surreptitiously",
+            "stealthily",
+            "furtively",
+            "clandestinely",
+            "behind",
+            "without",
+        ],
         "(?:send|forward|upload|copy|transmit|exfiltrate|collect|bcc|attach|e?.?mail|read|relay|post|append|include|insert)<40>(?:secretly|covertly|surreptitiously|stealthily|furtively|clandestinely|behind (?:the user.?s|their|his|her) back|without (?:being (?:noticed|seen|detected)|drawing attention|attracting attention|raising suspicion|anyone noticing|leaving a trace))",
     ),
     // Persona.
@@ -224,21 +357,41 @@ pub(super) const RULES: &[Rule] = &[
         &["you are now", "you.re now", "you are no longer"],
         "(?:you are|you.re) (?:now (?:an?|the|in|operating|acting|called|known|my|free|unrestricted|dan|no longer|going to (?:act|be)|under|required|bound|working)|no longer (?:bound|restricted|an? |required|subject|limited|constrained))",
     ),
-    breach("persona", &["from now on", "from this point", "henceforth"], "(?:from now on|from this (?:point|moment)(?: (?:on|forward|onward|onwards))?|henceforth) (?:you|act|respond|answer|behave|always|ignore|obey|pretend)"),
+    breach(
+        "persona",
+        &["from now on", "from this point", "henceforth"],
+        "(?:from now on|from this (?:point|moment)(?: (?:on|forward|onward|onwards))?|henceforth) (?:you|act|respond|answer|behave|always|ignore|obey|pretend)",
+    ),
     breach(
         "persona",
         &["act as", "pretend", "behave as", "role", "impersonat", "assume the"],
         "(?:you (?:must|should|will|shall|are to|need to|have to) (?:always |now |only )?(?:act as|pretend|behave (?:as|like)|role.?play|impersonate|assume the (?:role|identity|persona))|pretend (?:that )?you (?:are|re|have|can)|act as (?:if|though) you (?:are|were|have) (?:an?|no|the))",
     ),
-    breach("persona", &["mode", "anything now"], "(?:enter (?:developer|debug|god|dan|jailbreak|unrestricted|sudo|admin) mode|(?:you are|now) (?:[a-z]+ )?in (?:developer|debug|god|dan|jailbreak|unrestricted|sudo|admin|root) mode|(?:enable|activate|switch to|engage) (?:god|dan|jailbreak|unrestricted) mode|do anything now|dan mode)"),
-    breach("persona", &["bound by", "free from", "restrictions", "no rules"], "(?:you are (?:not|no longer) bound by|you are free from|you have no (?:restrictions|rules|limits|guidelines|filters))"),
+    breach(
+        "persona",
+        &["mode", "anything now"],
+        "(?:enter (?:developer|debug|god|dan|jailbreak|unrestricted|sudo|admin) mode|(?:you are|now) (?:[a-z]+ )?in (?:developer|debug|god|dan|jailbreak|unrestricted|sudo|admin|root) mode|(?:enable|activate|switch to|engage) (?:god|dan|jailbreak|unrestricted) mode|do anything now|dan mode)",
+    ),
+    breach(
+        "persona",
+        &["bound by", "free from", "restrictions", "no rules"],
+        "(?:you are (?:not|no longer) bound by|you are free from|you have no (?:restrictions|rules|limits|guidelines|filters))",
+    ),
     // Leaks of the session, and redirection.
     Rule {
         // A flag that says what a reply holds.
-        unless: "(?:whether|if true|set to true|true to|boolean|when true|defaults? to)",
+        unless: "(?:whether|true to|boolean|when true|if true|if set|set to)[^\\n]{0,40}(?:pass|send|include|provide|append|forward|attach|copy|insert|embed|share|dump)",
         ..leak(
             "context-exfil",
-            &["conversation", "chat", "system prompt", "context window", "history", "messages", "dialogue"],
+            &[
+                "conversation",
+                "chat",
+                "system prompt",
+                "context window",
+                "history",
+                "messages",
+                "dialogue",
+            ],
             "(?:pass|send|include|provide|put|append|forward|attach|copy|insert|paste|upload|embed|supply|transmit|share|dump|submit|encode)(?:ing)?<40>(?:entire|full|whole|complete|all|every|verbatim|exact)(?: (?:of|the|this|our|your|my|previous|prior|current|past|raw|user.?s|text|history|transcript|contents?|copy|log|record|preceding|messages?|in|from)){0,5} {SESSION}",
         )
     },
@@ -259,15 +412,35 @@ pub(super) const RULES: &[Rule] = &[
     ),
     Rule {
         unless: "(?:e\\.g|for example|such as|example|format|like)",
-        ..leak("redirect", &["bcc", "cc", "forward", "copy", "mirror", "duplicate", "relay"], "=\\b(?:always|must|also|should|every|automatically|make sure|be sure|remember|whenever)<40>(?:(?:bcc|cc|blind.?copy)<80~>{ADDRESS}|(?:forward|copy|mirror|duplicate|relay)<80~>\\b(?:to|at) <12~>{ADDRESS})")
+        ..leak(
+            "redirect",
+            &["bcc", "cc", "forward", "copy", "mirror", "duplicate", "relay"],
+            "=\\b(?:always|must|also|should|every|automatically|make sure|be sure|remember|whenever)<40>(?:(?:bcc|cc|blind.?copy)<80~>{ADDRESS}|(?:forward|copy|mirror|duplicate|relay)<80~>\\b(?:to|at) <12~>{ADDRESS})",
+        )
     },
     Rule {
         unless: "(?:e\\.g|for example|such as|example:|format)",
-        ..leak("redirect", &["bcc", "cc", "blind", "recipient", "copied"], "(?:always|must|also|should|every|automatically|make sure|be sure|remember|whenever)<40>(?:add|include|put|set|insert|use|send|copy)<20~>{MAIL}<30>(?:bcc|cc|blind|recipient|copied)")
+        ..leak(
+            "redirect",
+            &["bcc", "cc", "blind", "recipient", "copied"],
+            "(?:always|must|also|should|every|automatically|make sure|be sure|remember|whenever)<40>(?:add|include|put|set|insert|use|send|copy)<20~>{MAIL}<30>(?:bcc|cc|blind|recipient|copied)",
+        )
     },
     leak(
         "redirect",
-        &["copy", "copies", "duplicate", "transcript", "content", "credential", "password", "token", "api key", "secret", "environment"],
+        &[
+            "copy",
+            "copies",
+            "duplicate",
+            "transcript",
+            "content",
+            "credential",
+            "password",
+            "token",
+            "api key",
+            "secret",
+            "environment",
+        ],
         "=\\b(?:always|must|also|should|first|then|automatically|before|after|additionally)\\b[^\\n]{0,60}?\\b(?:send|forward|post|upload|e?.?mail|submit|report|deliver|transmit) (?:[a-z]+ ){0,3}(?:copy|copies|duplicate|transcript|contents?|{CREDENTIALS})<60>to <16~>{ADDRESS}",
     ),
     leak(
@@ -287,9 +460,21 @@ pub(super) const RULES: &[Rule] = &[
     ),
     // Things worth a look that legitimate texts hold too.
     note("ordering", &["tool"], "(?:before|prior to) (?:using|calling|running|invoking)<30>tools?"),
-    note("ordering", &["first", "before"], "(?:always|must) (?:call|use|run|invoke) this (?:tool )?<15>(?:first|before)"),
-    note("steering", &["instead of"], "instead of (?:using |calling )?(?:the |any )?(?:[a-z]+ ){1,3}tools?"),
+    note(
+        "ordering",
+        &["first", "before"],
+        "(?:always|must) (?:call|use|run|invoke) this (?:tool )?<15>(?:first|before)",
+    ),
+    note(
+        "steering",
+        &["instead of"],
+        "instead of (?:using |calling )?(?:the |any )?(?:[a-z]+ ){1,3}tools?",
+    ),
     note("html-comment", &["<!--"], "=<!--"),
     note("remote-image", &["!["], "=!\\[[^\\]\\n]{0,80}\\]\\(https?://[^)\\n]{1,200}\\?"),
-    note("shell-pipe", &["curl", "wget"], "=\\b(?:curl|wget) [^\\n]{1,200}\\| ?(?:sudo )?(?:ba|z)?sh\\b"),
+    note(
+        "shell-pipe",
+        &["curl", "wget"],
+        "=\\b(?:curl|wget) [^\\n]{1,200}\\| ?(?:sudo )?(?:ba|z)?sh\\b",
+    ),
 ];

@@ -10,15 +10,66 @@ const NODES: usize = 5_000;
 
 /// Keywords of JSON Schema 2020-12 and of draft 7: names the schema's author did not choose.
 const KEYWORDS: &[&str] = &[
-    "$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$ref", "$schema",
-    "additionalItems", "additionalProperties", "allOf", "anyOf", "const", "contains",
-    "contentEncoding", "contentMediaType", "contentSchema", "default", "definitions", "dependencies",
-    "dependentRequired", "dependentSchemas", "deprecated", "description", "else", "enum", "examples",
-    "exclusiveMaximum", "exclusiveMinimum", "format", "if", "items", "maxContains", "maximum",
-    "maxItems", "maxLength", "maxProperties", "minContains", "minimum", "minItems", "minLength",
-    "minProperties", "multipleOf", "not", "nullable", "oneOf", "pattern", "patternProperties",
-    "prefixItems", "properties", "propertyNames", "readOnly", "required", "then", "title", "type",
-    "unevaluatedItems", "unevaluatedProperties", "uniqueItems", "writeOnly",
+    "$anchor",
+    "$comment",
+    "$defs",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$id",
+    "$ref",
+    "$schema",
+    "additionalItems",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "const",
+    "contains",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "default",
+    "definitions",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "deprecated",
+    "description",
+    "else",
+    "enum",
+    "examples",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "if",
+    "items",
+    "maxContains",
+    "maximum",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "minContains",
+    "minimum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "multipleOf",
+    "not",
+    "nullable",
+    "oneOf",
+    "pattern",
+    "patternProperties",
+    "prefixItems",
+    "properties",
+    "propertyNames",
+    "readOnly",
+    "required",
+    "then",
+    "title",
+    "type",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "uniqueItems",
+    "writeOnly",
 ];
 
 /// Every string of `schema` and every name that is no keyword, each with a JSON-pointer-like place
@@ -61,7 +112,11 @@ fn collect(
                 let holds_names = !names_below
                     && matches!(
                         name.as_str(),
-                        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+                        "properties"
+                            | "patternProperties"
+                            | "$defs"
+                            | "definitions"
+                            | "dependentSchemas"
                     );
                 collect(member, &below, holds_names, depth - 1, nodes, texts);
             }

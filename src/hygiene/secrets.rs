@@ -22,27 +22,40 @@ pub(super) fn find(text: &[u8], hits: &mut Vec<Hit>) {
         let start = sentence.start.max(whole.start().saturating_sub(90));
         let Some(verb) = VERBS.find_iter(&text[start..whole.start()]).last() else { continue };
         let verb_at = start + verb.start();
-        if is_negated(&text[sentence.start..verb_at]) || REFUSES.is_match(&text[sentence.start..whole.start()]) {
+        if is_negated(&text[sentence.start..verb_at])
+            || REFUSES.is_match(&text[sentence.start..whole.start()])
+        {
             continue;
         }
         let near = &text[verb_at.saturating_sub(NEARBY)..text.len().min(whole.end() + NEARBY)];
         let is_order = TRAVELS.is_match(near) || (path.get(1).is_some() && TOLD.is_match(near));
         if is_order {
             let range = verb_at..whole.end();
-            hits.push(Hit { class: "secret-io", weight: Weight::Breach, hides_or_leaks: true, range });
+            hits.push(Hit {
+                class: "secret-io",
+                weight: Weight::Breach,
+                hides_or_leaks: true,
+                range,
+            });
         }
     }
 }
 
 /// Group 1 holds the paths that few honest descriptions name.
 static PATHS: LazyLock<Regex> = LazyLock::new(|| {
-    ascii("(id (?:rsa|ed25519|ecdsa|dsa)\\b|\\.aws/credentials|/etc/passwd|/etc/shadow|wallet\\.dat|\\.pgpass|\\.git-credentials|\\.bash history|mcp\\.json|claude desktop config)|\\.ssh\\b|\\.netrc|\\.npmrc|\\.kube/config|\\.docker/config\\.json|\\.gnupg|(?:^|[^a-z0-9\\]])\\.env\\b|private keys?\\b|keychain\\b|keyring\\b|(?:seed|recovery) phrase|cookies\\.sqlite|login data\\b")
+    ascii(
+        "(id (?:rsa|ed25519|ecdsa|dsa)\\b|\\.aws/credentials|/etc/passwd|/etc/shadow|wallet\\.dat|\\.pgpass|\\.git-credentials|\\.bash history|mcp\\.json|claude desktop config)|\\.ssh\\b|\\.netrc|\\.npmrc|\\.kube/config|\\.docker/config\\.json|\\.gnupg|(?:^|[^a-z0-9\\]])\\.env\\b|private keys?\\b|keychain\\b|keyring\\b|(?:seed|recovery) phrase|cookies\\.sqlite|login data\\b",
+    )
 });
 static VERBS: LazyLock<Regex> = LazyLock::new(|| {
-    ascii("\\b(?:read|reading|open|cat|load|get|access|fetch|include|retrieve|grab|collect|view|dump|copy|extract|attach|upload|send|paste|print|append|find|take|look up|forward|encode|locate|gather|obtain|scan|check)\\b")
+    ascii(
+        "\\b(?:read|reading|open|cat|load|get|access|fetch|include|retrieve|grab|collect|view|dump|copy|extract|attach|upload|send|paste|print|append|find|take|look up|forward|encode|locate|gather|obtain|scan|check)\\b",
+    )
 });
 static REFUSES: LazyLock<Regex> = LazyLock::new(|| {
-    ascii("\\b(?:never|den(?:y|ies)|block(?:s|ed)?|refus(?:e|es|ed)|forbid(?:s|den)?|prevents?|rejects?|protects?|detects?|flags?|exclud(?:e|es|ed)|skips?|cannot|can.?t|not allowed|disallow(?:s|ed)?|attempts? to)\\b")
+    ascii(
+        "\\b(?:never|den(?:y|ies)|block(?:s|ed)?|refus(?:e|es|ed)|forbid(?:s|den)?|prevents?|rejects?|protects?|detects?|flags?|exclud(?:e|es|ed)|skips?|cannot|can.?t|not allowed|disallow(?:s|ed)?|attempts? to)\\b",
+    )
 });
 /// The content goes into an argument or to somebody.
 static TRAVELS: LazyLock<Regex> = LazyLock::new(|| {
@@ -54,5 +67,7 @@ static TRAVELS: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// A model is told to do it.
 static TOLD: LazyLock<Regex> = LazyLock::new(|| {
-    ascii("\\b(?:you (?:must|should|need to|have to|are required)|(?:always|first|please|also|make sure|be sure|remember to)\\b|(?:before|prior to|whenever|when|after) (?:you|using|calling|invoking|running|any|each|every)|in order to (?:use|call)|(?:or|otherwise|else) (?:the|this) tool|(?:the|this) tool (?:will not|won.?t|does not|cannot) work|and (?:send|include|pass|paste|return|report|give|show|print|provide|add|append|post|put|store)|contents? of)")
+    ascii(
+        "\\b(?:you (?:must|should|need to|have to|are required)|(?:always|first|please|also|make sure|be sure|remember to)\\b|(?:before|prior to|whenever|when|after) (?:you|using|calling|invoking|running|any|each|every)|in order to (?:use|call)|(?:or|otherwise|else) (?:the|this) tool|(?:the|this) tool (?:will not|won.?t|does not|cannot) work|and (?:send|include|pass|paste|return|report|give|show|print|provide|add|append|post|put|store)|contents? of)",
+    )
 });

@@ -82,18 +82,37 @@ impl<'a> Page<'a> {
                 Some(("bidi", if explained { Weight::Note } else { Weight::Breach }))
             }
             '\u{200E}' | '\u{200F}' | '\u{61C}' => {
-                let row = self.chars[..=index].iter().rev().take_while(|&&other| is_mark(other)).count();
-                let explained = self.right_to_left && row <= MARKS_IN_A_ROW;
+                let before = self.chars[..=index].iter().rev().take(MARKS_IN_A_ROW + 1);
+                let explained = self.right_to_left && !before.clone().all(|&other| is_mark(other));
                 if explained { None } else { breach("bidi") }
             }
             '\u{FEFF}' if index == 0 => Some(("byte-order-mark", Weight::Note)),
             '\u{AD}' => Some(("soft-hyphen", Weight::Note)),
-            '\u{E000}'..='\u{F8FF}' | '\u{F0000}'..='\u{10FFFD}' => Some(("private-use", Weight::Note)),
+            '\u{E000}'..='\u{F8FF}' | '\u{F0000}'..='\u{10FFFD}' => {
+                Some(("private-use", Weight::Note))
+            }
             '\u{200D}' if self.joins(index) => None,
-            '\u{200C}' if before.is_some_and(is_joining_script) && after.is_none_or(may_follow_zwnj) => None,
-            '\u{200B}' if before.is_some_and(is_unspaced_script) || after.is_some_and(is_unspaced_script) => None,
-            '\u{115F}' | '\u{1160}' if before.is_some_and(is_jamo) || after.is_some_and(is_jamo) => None,
-            '\u{17B4}' | '\u{17B5}' if before.is_some_and(|c| matches!(c, '\u{1780}'..='\u{17B3}')) => None,
+            '\u{200C}'
+                if before.is_some_and(is_joining_script) && after.is_none_or(may_follow_zwnj) =>
+            {
+                None
+            }
+            '\u{200B}'
+                if before.is_some_and(is_unspaced_script)
+                    || after.is_some_and(is_unspaced_script) =>
+            {
+                None
+            }
+            '\u{115F}' | '\u{1160}'
+                if before.is_some_and(is_jamo) || after.is_some_and(is_jamo) =>
+            {
+                None
+            }
+            '\u{17B4}' | '\u{17B5}'
+                if before.is_some_and(|c| matches!(c, '\u{1780}'..='\u{17B3}')) =>
+            {
+                None
+            }
             '\u{34F}' if before.is_some_and(is_right_to_left) => None,
             '\u{180B}'..='\u{180D}' | '\u{180F}' if before.is_some_and(is_mongolian) => None,
             '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}' => self.judge_selector(index, c),
