@@ -75,6 +75,8 @@ pub struct Lane {
     fair: bool,
     restarts: u32,
     surface: Arc<Surface>,
+    /// When the server had listed itself.
+    listed: Option<Instant>,
     placements: Arc<Vec<Placement>>,
     skipped: Vec<Skipped>,
     seq: u64,
@@ -188,6 +190,7 @@ impl Lane {
             fair: true,
             restarts: 0,
             surface: Arc::default(),
+            listed: None,
             placements: Arc::default(),
             skipped: Vec::new(),
             seq: 0,
@@ -217,6 +220,7 @@ impl Lane {
         }
         let surface = self.list().await?;
         self.surface = Arc::new(surface);
+        self.listed = Some(Instant::now());
         if self.kind == LaneKind::Main {
             self.shared.main_surface.send_replace(Some(Some(Arc::clone(&self.surface))));
         }

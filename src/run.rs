@@ -49,10 +49,8 @@ pub enum RunError {
 /// How far a lane came.
 struct Worked {
     record: LaneRecord,
-    /// When its server had listed itself, from the start of the run.
-    ready: Option<Duration>,
     /// When its last question was answered.
-    asked: Duration,
+    asked: Instant,
 }
 
 /// Runs everything and reports. Whatever goes wrong with the server is in the report.
@@ -69,8 +67,8 @@ pub async fn run(
     let plan = plan(&request.config, &request.only);
     let shared = Arc::new(prepare(&request.config, &plan, events, interrupt)?);
     let prepared = began.elapsed();
-    let lanes = work_all(&shared, &plan, began).await;
-    let timings = record::timings(&lanes, prepared);
+    let lanes = work_all(&shared, &plan).await;
+    let timings = record::timings(&lanes, began, prepared);
     let interrupted = *shared.interrupt.borrow();
     let decided = decide::decide(&plan, &lanes, &shared, interrupted);
     let report = record::report(record::Parts {
@@ -154,7 +152,7 @@ fn token() -> Result<String, RunError> {
 }
 
 /// Works every lane, beside each other where the configuration lets them.
-async fn work_all(shared: &Arc<Shared>, plan: &Plan, began: Instant) -> Vec<Worked> {
+async fn work_all(shared: &Arc<Shared>, plan: &Plan) -> Vec<Worked> {
     // A lane mostly waits for its server, so lanes may outnumber cores; what they share by
     // accident (a fixed store, a launcher that installs its package) lets only one start.
     let at_once = if plan.parallel { plan.lanes.len().max(1) } else { 1 };
@@ -170,7 +168,7 @@ async fn work_all(shared: &Arc<Shared>, plan: &Plan, began: Instant) -> Vec<Work
             if launcher && lane.kind != LaneKind::Main {
                 wait_for_main(&shared).await;
             }
-            work(shared, &lane, began).await
+            work(shared, &lane).await
         }));
     }
     let mut worked = Vec::new();
@@ -178,7 +176,7 @@ async fn work_all(shared: &Arc<Shared>, plan: &Plan, began: Instant) -> Vec<Work
         worked.push(task.await.unwrap_or_else(|panic| {
             let mut record = LaneRecord::empty(lane.kind);
             record.caveats.push(format!("lane {}: {panic}", lane.kind.name()));
-            Worked { record, ready: None, asked: began.elapsed() }
+            Worked { record, asked: Instant::now() }
         }));
     }
     worked
@@ -194,7 +192,7 @@ async fn wait_for_main(shared: &Shared) {
     }
 }
 
-async fn work(shared: Arc<Shared>, plan: &LanePlan, began: Instant) -> Worked {
+async fn work(shared: Arc<Shared>, plan: &LanePlan) -> Worked {
     let main = plan.kind == LaneKind::Main;
     let opened = Lane::open(Arc::clone(&shared), plan).await;
     if main {
@@ -211,16 +209,15 @@ async fn work(shared: Arc<Shared>, plan: &LanePlan, began: Instant) -> Worked {
         Err((why, mut record)) => {
             record.instance.trouble = Some(why);
             record.instance.started = false;
-            Worked { record, ready: None, asked: began.elapsed() }
+            Worked { record, asked: Instant::now() }
         }
         Ok(mut lane) => {
-            let ready = began.elapsed();
             // Checks may compare what this lane's server shows with what the main one's does.
             wait_for_main(&shared).await;
             // A lane that had to stop has said so in its record.
             let _ = lane.work(plan).await;
-            let asked = began.elapsed();
-            Worked { record: lane.close().await, ready: Some(ready), asked }
+            let asked = Instant::now();
+            Worked { record: lane.close().await, asked }
         }
     }
 }

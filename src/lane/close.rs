@@ -31,6 +31,8 @@ pub struct LaneRecord {
     pub kind: LaneKind,
     /// What its server showed.
     pub surface: Arc<Surface>,
+    /// When it had listed itself.
+    pub listed: Option<Instant>,
     /// Its tools as placed.
     pub placements: Arc<Vec<Placement>>,
     /// Tools that could not be placed.
@@ -69,6 +71,7 @@ impl LaneRecord {
         Self {
             kind,
             surface: Arc::default(),
+            listed: None,
             placements: Arc::default(),
             skipped: Vec::new(),
             acts: Vec::new(),
@@ -123,6 +126,7 @@ impl Lane {
         LaneRecord {
             kind: self.kind,
             surface: self.surface,
+            listed: self.listed,
             placements: self.placements,
             skipped: self.skipped,
             acts: self.acts,

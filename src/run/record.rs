@@ -1,9 +1,15 @@
 //! The record of the run, put together from what was decided.
 
-use std::time::Duration;
+use std::{
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
+
+use regex::Regex;
 
 use super::{Request, Worked, decide, gate, millis};
 use crate::{
+    config,
     lane::Shared,
     plan::Plan,
     registry,
@@ -14,6 +20,9 @@ use crate::{
     surface::Confirmed,
     target, text,
 };
+
+/// A value of the environment shorter than this is no secret: replacing it would tear words apart.
+const SECRET: usize = 8;
 
 /// What a record is made of.
 pub(super) struct Parts<'a> {
@@ -28,14 +37,16 @@ pub(super) struct Parts<'a> {
 }
 
 /// Where the time went.
-pub(super) fn timings(lanes: &[Worked], prepared: Duration) -> Timings {
-    let ready = lanes.iter().filter_map(|lane| lane.ready).max().unwrap_or(prepared);
-    let asked = lanes.iter().map(|lane| lane.asked).max().unwrap_or(ready);
+pub(super) fn timings(lanes: &[Worked], began: Instant, prepared: Duration) -> Timings {
+    let since = |moment: Instant| moment.saturating_duration_since(began);
+    let listed = lanes.iter().filter_map(|lane| lane.record.listed).max();
+    let listed = listed.map_or(prepared, since);
+    let asked = lanes.iter().map(|lane| since(lane.asked)).max().unwrap_or(listed);
     let answers = lanes.iter().map(|lane| lane.record.answering).max().unwrap_or_default();
     Timings {
-        server_start_ms: millis(ready.saturating_sub(prepared)),
+        server_start_ms: millis(listed.saturating_sub(prepared)),
         targets_ms: millis(prepared),
-        probes_ms: millis(asked.saturating_sub(ready)),
+        probes_ms: millis(asked.saturating_sub(listed)),
         answers_ms: millis(answers),
     }
 }
@@ -46,7 +57,7 @@ pub(super) fn report(parts: Parts<'_>) -> Report {
     let config = &request.config;
     let today = started_at.to_zoned_datetime(jiff::tz::TimeZone::UTC).date();
     let gate = gate::gate(config, &decided, today);
-    let finished = lanes.iter().all(|lane| lane.ready.is_some());
+    let finished = lanes.iter().all(|lane| lane.record.listed.is_some());
     let mut caveats: Vec<String> = request.warnings.iter().map(|w| w.what.clone()).collect();
     for lane in lanes {
         for caveat in &lane.record.caveats {
@@ -162,16 +173,19 @@ fn badge(plan: &Plan, packs: &[PackReport]) -> Badge {
 }
 
 impl Report {
-    /// A last barrier: no secret of the run leaves with the record, whatever put it there.
+    /// A last barrier: nothing that looks like a token of this run, and no value taken from the
+    /// environment, leaves with the record, whatever put it there.
     fn without_secrets(self, shared: &Shared) -> Self {
-        let Ok(mut json) = serde_json::to_string(&self) else { return self };
-        let found = shared.secrets.values().filter(|token| json.contains(token.as_str())).count();
-        if found == 0 {
-            return self;
+        static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new("sm-[0-9a-f]{16}")
+                .expect("the pattern is a constant that every run compiles")
+        });
+        let Ok(json) = serde_json::to_string(&self) else { return self };
+        let mut clean = TOKEN.replace_all(&json, config::CANARY).into_owned();
+        for value in shared.env.values().filter(|value| value.len() >= SECRET) {
+            let quoted = serde_json::Value::from(value.as_str()).to_string();
+            clean = clean.replace(quoted.trim_matches('"'), config::secrets::HIDDEN);
         }
-        for token in shared.secrets.values() {
-            json = json.replace(token.as_str(), crate::config::CANARY);
-        }
-        serde_json::from_str(&json).unwrap_or(self)
+        if clean == json { self } else { serde_json::from_str(&clean).unwrap_or(self) }
     }
 }
