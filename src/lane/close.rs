@@ -7,7 +7,7 @@ use std::{
     io::Read as _,
     path::Path,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::Lane;
