@@ -14,6 +14,7 @@ pub mod judges;
 pub mod letter;
 pub mod plan;
 pub mod registry;
+pub mod render;
 pub mod report;
 pub mod stage;
 pub mod standard;
