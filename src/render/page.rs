@@ -131,15 +131,18 @@ impl Page {
                 continue;
             }
             let wide = style::width(word);
+            // Words of one colour share their codes.
+            let same = self.line.last().is_some_and(|last| last.ink == ink);
+            let between = if same { ink } else { PLAIN };
             if self.used + gap + wide <= self.width {
-                self.put(&" ".repeat(gap), PLAIN);
+                self.put(&" ".repeat(gap), between);
                 self.put(word, ink);
             } else if hang + wide <= self.width && (gap > 0 || self.used <= hang) {
                 self.next(hang);
                 self.put(word, ink);
             } else {
                 if self.used + gap + 8 < self.width {
-                    self.put(&" ".repeat(gap), PLAIN);
+                    self.put(&" ".repeat(gap), between);
                 } else {
                     self.next(hang);
                 }
