@@ -92,7 +92,7 @@ impl Instance {
                 let why = if tail.is_empty() {
                     format!("{why}; it wrote nothing to its standard error")
                 } else {
-                    format!("{why}; its standard error ends: {tail}")
+                    format!("{why}; its standard error ends:\n{tail}")
                 };
                 Err(if refused { Failure::Refused(why) } else { Failure::Final(why) })
             }
@@ -164,12 +164,12 @@ pub fn hasty() -> Graces {
     }
 }
 
-/// The end of what the server wrote to its standard error, safe to show.
+/// The end of what the server wrote to its standard error: at most ten lines, each safe to show.
 fn tail(client: &Client) -> String {
     let all = client.stderr_tail();
-    let all = all.trim();
-    let start = all.char_indices().rev().nth(399).map_or(0, |(at, _)| at);
-    text::safe(&all[start..], 400)
+    let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(10)..];
+    last.iter().map(|line| text::safe(line, 200)).collect::<Vec<_>>().join("\n")
 }
 
 fn words(error: &HandshakeError, limit: Duration, exit: Option<&str>) -> String {

@@ -20,6 +20,7 @@ pub mod mcp;
 pub mod plan;
 pub mod refusal;
 pub mod registry;
+pub mod render;
 pub mod report;
 pub mod run;
 pub mod stage;

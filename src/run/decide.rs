@@ -143,7 +143,8 @@ fn decide_pack(plan: &Plan, planned: &PlannedPack, scene: &Scene<'_>) -> PackRep
 
 fn why_ungraded(plan: &Plan, scene: &Scene<'_>, undecided: bool) -> String {
     if let Some(why) = &scene.not_started {
-        return format!("the server did not start: {why}");
+        let first = why.lines().next().unwrap_or_default();
+        return format!("the server did not start: {}", first.trim_end_matches(':'));
     }
     if undecided || scene.interrupted {
         return "interrupted".into();
