@@ -137,6 +137,7 @@ const ORDERS: &[&str] = &[
     "rule",
     "polic",
     "constraint",
+    "request",
 ];
 const PEOPLE: &[&str] = &["user", "human", "operator", "person", "anyone", "anybody"];
 const ADDRESS: &[&str] = &["@", "http"];
@@ -476,8 +477,20 @@ pub(super) const RULES: &[Rule] = &[
     leak(
         "secret-io",
         &["user"],
-        "(?:include|pass|provide|put|append|copy|paste|embed|insert|place)(?:ing)?<12>user.?s (?:[a-z]+ ){0,2}{CREDENTIALS}<30>(?:in|into|as|inside|within) <20>(?:sidenote|note|notes|context|feedback|comment|comments|description)",
+        "(?:include|pass|provide|put|append|copy|paste|embed|insert|place|with)(?:ing)?<12>user.?s (?:[a-z]+ ){0,2}{CREDENTIALS}<30>(?:in|into|as|inside|within) <20>(?:sidenote|note|notes|context|feedback|comment|comments|description)",
     ).and(&["api key", "password", "credential", "token", "secret", "environment", "env vars", "private key", "ssh key"]),
+    leak(
+        "secret-io",
+        &["api key", "password", "credential", "token", "secret", "environment", "env vars", "private key", "ssh key"],
+        "(?:collect|gather|read|list|get|dump|fetch|retrieve|take|find|extract)<16>{CREDENTIALS}<30>(?:pass|send|include|put|append|attach|provide|insert|upload|forward|submit|add) (?:them|it|these|those|everything)<30>(?:parameter|argument|sidenote|notes?|to <16~>{ADDRESS})",
+    )
+    .and(&["them", "it", "these", "those", "everything"]),
+    leak(
+        "context-exfil",
+        &["user"],
+        "(?:forward|send|pass|log|copy|relay|report)(?:ing)? (?:all|every|each) (?:of )?(?:the )?user(?:.?s)? (?:messages?|prompts?|inputs?|requests?) (?:to|through|into) (?:this|the)",
+    )
+    .and(&["all", "every", "each"]),
     // Things worth a look that legitimate texts hold too.
     note("ordering", &["tool"], "(?:before|prior to) (?:using|calling|running|invoking)<30>tools?"),
     note(
