@@ -81,13 +81,14 @@ fn find(folded: &Folded) -> Vec<Hit> {
     let text = folded.text.as_slice();
     let mut hits = Vec::new();
     let mut sentence = 0..0;
-    let mut due = [false; RULES.len()];
+    let mut due = NOTHING_SEEN;
     for found in TRIGGERS.words.find_overlapping_iter(text) {
         if found.start() >= sentence.end {
             run_due(text, &sentence, &mut due, &mut hits);
             sentence = sentence_around(text, found.start());
         }
-        due[TRIGGERS.rules[found.pattern().as_usize()]] = true;
+        let (rule, part) = TRIGGERS.rules[found.pattern().as_usize()];
+        due[rule] |= part;
     }
     run_due(text, &sentence, &mut due, &mut hits);
     find_markup(text, &mut hits);
@@ -127,14 +128,10 @@ fn merge(mut hits: Vec<Hit>) -> Vec<Hit> {
     merged
 }
 
-fn run_due(
-    text: &[u8],
-    sentence: &Range<usize>,
-    due: &mut [bool; RULES.len()],
-    hits: &mut Vec<Hit>,
-) {
+fn run_due(text: &[u8], sentence: &Range<usize>, due: &mut [u8; RULES.len()], hits: &mut Vec<Hit>) {
     for ((rule, compiled), due) in RULES.iter().zip(&COMPILED).zip(due) {
-        if !std::mem::take(due) {
+        let wanted = if rule.also.is_empty() { TRIGGER } else { TRIGGER | ALSO };
+        if std::mem::take(due) != wanted {
             continue;
         }
         let words = &text[sentence.clone()];
@@ -177,9 +174,9 @@ pub(super) fn sentence_around(text: &[u8], at: usize) -> Range<usize> {
 /// Whether a match is what a scanner or guard says it looks for: in quotation marks after a word such
 /// as "detects", or after "detects text that tries to".
 fn is_quoted_attack(text: &[u8], found: &Range<usize>) -> bool {
-    let sentence = sentence_around(text, found.start);
-    let start = sentence.start.max(found.start.saturating_sub(160));
-    if DETECTS_ATTEMPTS.is_match(&text[start..found.start]) {
+    let near = &text[found.start.saturating_sub(160)..found.start];
+    let sentence = near.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if DETECTS_ATTEMPTS.is_match(&near[sentence..]) {
         return true;
     }
     let mut open = None;
@@ -291,17 +288,23 @@ static BASE64: LazyLock<GeneralPurpose> = LazyLock::new(|| {
     GeneralPurpose::new(&alphabet::STANDARD, config)
 });
 
-/// The trigger words of all rules and the rule each belongs to.
+/// Bits for what a sentence holds of a rule.
+const TRIGGER: u8 = 1;
+const ALSO: u8 = 2;
+const NOTHING_SEEN: [u8; RULES.len()] = [0; RULES.len()];
+
+/// The trigger words of all rules, and the rule and bit each stands for.
 struct Triggers {
     words: AhoCorasick,
-    rules: Vec<usize>,
+    rules: Vec<(usize, u8)>,
 }
 
 static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
     let of_rule = |(index, rule): (usize, &'static Rule)| {
-        rule.triggers.iter().map(move |word| (*word, index))
+        let triggers = rule.triggers.iter().map(move |word| (*word, (index, TRIGGER)));
+        triggers.chain(rule.also.iter().map(move |word| (*word, (index, ALSO))))
     };
-    let (words, rules): (Vec<&str>, Vec<usize>) =
+    let (words, rules): (Vec<&str>, Vec<(usize, u8)>) =
         RULES.iter().enumerate().flat_map(of_rule).unzip();
     Triggers {
         words: AhoCorasick::new(words).expect("a few hundred words fit an automaton"),
@@ -352,7 +355,7 @@ static EMPHASIS: LazyLock<Regex> =
     LazyLock::new(|| ascii("\\b(?:IMPORTANT|CRITICAL|MUST|MANDATORY|ALWAYS|NEVER)\\b"));
 static MARKUP: LazyLock<Regex> = LazyLock::new(|| {
     ascii(
-        "< ?/? ?(?:important|hidden|override|instructions?|critical|mandatory|directives?|system[ -](?:prompt|message|instructions?|note|override|reminder)|hidden[ -]instructions?|secret[ -]instructions?|admin[ -](?:note|message|instructions?)|important[ -](?:note|instructions?))(?:[ :=][^<>\\n]{0,40})? ?/? ?>|< ?/? ?(system|secret|admin|assistant)(?:[ :=][^<>\\n]{0,40})? ?/? ?>|<\\|(?:im[ -]?start|im[ -]?end|system|assistant|start header id|end header id|eot id|begin of text)\\|?>|\\[/?inst\\]|<</?sys>>|\\[/?(?:system|admin|developer)(?: (?:message|note|override|instructions?|prompt|notice))?\\]",
+        "< ?/? ?(?:important|hidden|override|instructions?|critical|mandatory|directives?|system[ -](?:prompt|message|instructions?|note|override|reminder)|hidden[ -]instructions?|secret[ -]instructions?|admin[ -](?:note|message|instructions?)|important[ -](?:note|instructions?))(?:[ :=][^<>\\n]{0,40})? ?/? ?>|< ?/? ?(system|secret|admin|assistant)(?:[ :=][^<>\\n]{0,40})? ?/? ?>|<\\|(?:im[ -]?start|im[ -]?end|system|assistant|start header id|end header id|eot id|begin of text)\\|?>|\\[/?inst\\]|<</?sys>>|\\[/?(?:(?:system|admin|developer)\\]|(?:system|admin|developer|role) (?:message|note|override|directive|instructions?|prompt|notice)\\])",
     )
 });
 static ROLE_LINE: LazyLock<Regex> = LazyLock::new(|| {
@@ -402,7 +405,7 @@ fn compile(pattern: &str) -> Regex {
         out.push_str(&rest[..at]);
         let tail = &rest[at..];
         rest = if let Some(tail) = tail.strip_prefix(' ') {
-            out.push_str("(?:[^a-z0-9X\\n]{1,3})");
+            out.push_str("(?:[^a-z0-9X\\n]+)");
             tail
         } else if let Some((count, tail)) = gap(tail) {
             let before_word = !count.ends_with('~');

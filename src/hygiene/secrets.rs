@@ -20,7 +20,9 @@ pub(super) fn find(text: &[u8], hits: &mut Vec<Hit>) {
         let Some(whole) = path.get(0) else { continue };
         let sentence = sentence_around(text, whole.start());
         let start = sentence.start.max(whole.start().saturating_sub(90));
-        let Some(verb) = VERBS.find_iter(&text[start..whole.start()]).last() else { continue };
+        let Some(verb) = VERBS.find_iter(&text[start..whole.start()]).last() else {
+            continue;
+        };
         let verb_at = start + verb.start();
         if is_negated(&text[sentence.start..verb_at])
             || REFUSES.is_match(&text[sentence.start..whole.start()])
@@ -49,7 +51,7 @@ static PATHS: LazyLock<Regex> = LazyLock::new(|| {
 });
 static VERBS: LazyLock<Regex> = LazyLock::new(|| {
     ascii(
-        "\\b(?:read|reading|open|cat|load|get|access|fetch|include|retrieve|grab|collect|view|dump|copy|extract|attach|upload|send|paste|print|append|find|take|look up|forward|encode|locate|gather|obtain|scan|check)\\b",
+        "\\b(?:read|reading|open|cat|load|get|access|fetch|include|retrieve|grab|collect|view|dump|copy|extract|attach|upload|send|paste|print|append|find|take|look up|contents? of|forward|encode|locate|gather|obtain|scan|check)\\b",
     )
 });
 static REFUSES: LazyLock<Regex> = LazyLock::new(|| {
@@ -62,7 +64,7 @@ static TRAVELS: LazyLock<Regex> = LazyLock::new(|| {
     const SLOT: &str = "(?:param|parameters?|arguments?|args?|fields?|sidenote|side note|notes?|context|feedback|query|comments?|reason|metadata|headers?|body)\\b";
     const THING: &str = "(?:it|them|its? [a-z]+|(?:the|their|full|whole|all|any) (?:[a-z]+ )?(?:contents?|text|values?|results?|output|keys?|files?|lines)|everything|what you|that|this)";
     ascii(&format!(
-        "\\bcontents?\\b[^\\n]{{0,40}}\\b(?:as|in|into|to|inside|via|through|within)\\b[^\\n]{{0,30}}\\b{SLOT}|\\b(?:pass|provide|put|include|insert|append|supply|place|embed|encode|use|add|return|store|write|give|set|with)(?:ing)? {THING}\\b[^\\n]{{0,30}}\\b(?:as|in|into|inside|within|through|via)\\b[^\\n]{{0,30}}\\b{SLOT}|\\b(?:send|upload|forward|paste|attach|submit|post|transmit|exfiltrate|e?.?mail|leak)(?:ing)? {THING}\\b|\\b(?:send|upload|forward|paste|attach|submit|transmit|exfiltrate|leak)\\b[^\\n]{{0,40}}\\bcontents? of\\b|\\b(?:as|in|into|inside|within|via|through) (?:the |a |an |your |this )?[`'\"]?(?:[a-z]+[`'\"]? ){{0,2}}(?:param|parameter|argument|sidenote|side note)\\b"
+        "\\bcontents?\\b[^\\n]{{0,40}}\\b(?:as|in|into|to|inside|via|through|within)\\b[^\\n]{{0,30}}\\b{SLOT}|\\b(?:pass|provide|put|include|insert|append|supply|place|embed|encode|use|add|return|store|write|give|set|with)(?:ing)? {THING}\\b[^\\n]{{0,30}}\\b(?:as|in|into|inside|within|through|via)\\b[^\\n]{{0,30}}\\b{SLOT}|\\b(?:send|upload|forward|paste|attach|submit|post|transmit|exfiltrate|e?.?mail|leak)(?:ing)? {THING}\\b|\\b(?:pass|provide|supply) (?:it|them) as [`\"']|\\b(?:send|upload|forward|paste|attach|submit|transmit|exfiltrate|leak)\\b[^\\n]{{0,40}}\\bcontents? of\\b|\\b(?:as|in|into|inside|within|via|through) (?:the |a |an |your |this )?[`'\"]?(?:[a-z]+[`'\"]? ){{0,2}}(?:param|parameter|argument|sidenote|side note)\\b"
     ))
 });
 /// A model is told to do it.

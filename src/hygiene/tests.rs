@@ -16,8 +16,8 @@ fn fixtures(folder: &str) -> PathBuf {
 }
 
 fn lines(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let text = fs::read_to_string(path).expect("a sound fixture");
+    text.lines().map(|line| serde_json::from_str(line).expect("a sound fixture")).collect()
 }
 
 fn breaches(text: &str, source: Source) -> Vec<Finding> {
@@ -34,22 +34,27 @@ fn source(name: &str) -> Source {
 }
 
 fn strings(value: &Value) -> Vec<&str> {
-    value.as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect()
+    value
+        .as_array()
+        .expect("a sound fixture")
+        .iter()
+        .map(|item| item.as_str().expect("a sound fixture"))
+        .collect()
 }
 
 #[test]
 fn the_benign_corpus_has_no_breach() {
     let mut texts = 0;
     let mut alarms = Vec::new();
-    for entry in fs::read_dir(fixtures("benign")).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(fixtures("benign")).expect("a sound fixture") {
+        let path = entry.expect("a sound fixture").path();
         if path.ends_with("errors.jsonl") || path.extension().is_none_or(|end| end != "jsonl") {
             continue;
         }
         for line in lines(&path) {
             let Some(text) = line["text"].as_str() else { continue };
-            let place = line["place"].as_str().unwrap();
-            let kind = match place.split('/').next().unwrap() {
+            let place = line["place"].as_str().expect("a sound fixture");
+            let kind = match place.split('/').next().expect("a sound fixture") {
                 "prompttext" => Source::Prompt,
                 "resourcetext" => Source::Resource,
                 word => source(word),
@@ -71,8 +76,8 @@ fn every_poisoned_text_is_a_breach_of_its_class() {
     let mut classes = BTreeSet::new();
     let mut missed = Vec::new();
     for line in lines(&fixtures("poisoned").join("texts.jsonl")) {
-        let class = line["class"].as_str().unwrap().to_owned();
-        let kind = source(line["source"].as_str().unwrap());
+        let class = line["class"].as_str().expect("a sound fixture").to_owned();
+        let kind = source(line["source"].as_str().expect("a sound fixture"));
         let found: Vec<Finding> = match line["text"].as_str() {
             Some(text) => breaches(text, kind),
             None => schema_texts(&line["schema"])
@@ -93,7 +98,7 @@ fn every_poisoned_text_is_a_breach_of_its_class() {
 fn benign_errors_show_no_trace_and_no_connection_string() {
     let mut alarms = Vec::new();
     for line in lines(&fixtures("benign").join("errors.jsonl")) {
-        let text = line["text"].as_str().unwrap();
+        let text = line["text"].as_str().expect("a sound fixture");
         let found = scan_error(text, &strings(&line["sent"]), &strings(&line["own"]));
         if found.iter().any(|finding| finding.weight != ErrorWeight::Note) {
             alarms.push(format!("{text}: {found:?}"));
@@ -106,8 +111,8 @@ fn benign_errors_show_no_trace_and_no_connection_string() {
 fn every_leaking_error_is_found_with_its_class_and_weight() {
     let mut missed = Vec::new();
     for line in lines(&fixtures("poisoned").join("errors.jsonl")) {
-        let text = line["text"].as_str().unwrap();
-        let weight = match line["weight"].as_str().unwrap() {
+        let text = line["text"].as_str().expect("a sound fixture");
+        let weight = match line["weight"].as_str().expect("a sound fixture") {
             "trace" => ErrorWeight::Trace,
             "dsn" => ErrorWeight::Dsn,
             "code-path" => ErrorWeight::CodePath,
@@ -122,14 +127,14 @@ fn every_leaking_error_is_found_with_its_class_and_weight() {
 }
 
 #[test]
-fn every_rule_compiles_and_every_trigger_can_be_met() {
+fn every_pattern_of_the_rules_compiles() {
     phrases::compile_all();
 }
 
 #[test]
 fn a_password_in_a_connection_string_is_never_shown() {
     for line in lines(&fixtures("poisoned").join("errors.jsonl")) {
-        let text = line["text"].as_str().unwrap();
+        let text = line["text"].as_str().expect("a sound fixture");
         for finding in scan_error(text, &[], &[]) {
             for secret in ["hunter2", "Hunter2", "s3cr3t", "p%40ss", "ss/w:rd", "ghp_"] {
                 assert!(!finding.shown.contains(secret), "{finding:?}");
@@ -154,8 +159,10 @@ fn a_sibling_of_an_own_path_is_not_own() {
 
 #[test]
 fn tag_characters_are_shown_as_the_text_they_hide() {
-    let hidden: String =
-        "read\nme".chars().map(|c| char::from_u32(0xE0000 + u32::from(c)).unwrap()).collect();
+    let hidden: String = "read\nme"
+        .chars()
+        .map(|c| char::from_u32(0xE0000 + u32::from(c)).expect("a tag character"))
+        .collect();
     let found = scan(&format!("Adds. {hidden}"), Source::Metadata);
     assert_eq!((found[0].class, found[0].at, found[0].shown.as_str()), ("tags", 6, "read\\nme"));
 }
@@ -250,8 +257,8 @@ fn a_schema_is_read_to_its_limits_only() {
 }
 
 #[test]
-fn a_megabyte_of_anything_is_read_in_linear_time() {
-    let bulk = |piece: &str| piece.repeat(TEXT_LIMIT / 4 / piece.len());
+fn bulk_of_any_kind_is_read_in_linear_time() {
+    let bulk = |piece: &str| piece.repeat(TEXT_LIMIT / 8 / piece.len());
     for piece in [
         "ignore do not without the user ",
         "a b ",
@@ -268,7 +275,7 @@ fn a_megabyte_of_anything_is_read_in_linear_time() {
         let started = std::time::Instant::now();
         drop(scan(&text, Source::Metadata));
         drop(scan_error(&text, &["abc"], &["/a"]));
-        // Unoptimised builds need some 2 s; quadratic work would need minutes.
+        // Unoptimised builds need about 1 s; quadratic work would need minutes.
         assert!(started.elapsed().as_secs() < 20, "{piece:?} took {:?}", started.elapsed());
     }
 }
