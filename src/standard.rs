@@ -1,5 +1,7 @@
 //! The published standard: every locked setting and the hash over them.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -111,11 +113,11 @@ pub fn standard_yaml() -> String {
     );
     for (id, setting) in locked["checks"].as_object().into_iter().flatten() {
         let severity = setting["severity"].as_str().unwrap_or_default();
-        text += &format!("  {id}: {{ enabled: true, severity: {severity} }}\n");
+        let _ = writeln!(text, "  {id}: {{ enabled: true, severity: {severity} }}");
     }
     text += "limits:\n";
     for row in Limits::default().rows() {
-        text += &format!("  {}: {}\n", row.key, row.standard);
+        let _ = writeln!(text, "  {}: {}", row.key, row.standard);
     }
     text
 }
