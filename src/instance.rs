@@ -15,17 +15,18 @@ use crate::{
 const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2024-11-05"];
 
 /// All that is needed to start an instance on a lane.
-pub struct Setup<'a> {
+#[derive(Clone)]
+pub struct Setup {
     /// The configuration.
-    pub config: &'a Config,
+    pub config: Arc<Config>,
     /// The lane's folders.
-    pub lane: &'a world::Lane,
+    pub lane: world::Lane,
     /// The working directory when the configuration names none.
     pub cwd: PathBuf,
     /// What stands for each placeholder.
-    pub values: &'a Values,
+    pub values: Values,
     /// Variables the harness plants itself.
-    pub planted: &'a [(String, String)],
+    pub planted: Vec<(String, String)>,
     /// What the client looks for in everything the server writes.
     pub canaries: Arc<Canaries>,
     /// The client name the server is told.
@@ -44,10 +45,10 @@ impl Instance {
     ///
     /// # Errors
     /// In words for the user, with the tail of the server's standard error.
-    pub async fn start(setup: &Setup<'_>) -> Result<Self, String> {
+    pub async fn start(setup: Setup) -> Result<Self, String> {
         let mut refused = String::new();
         for revision in REVISIONS {
-            match Self::start_with(setup, revision).await {
+            match Self::start_with(&setup, revision).await {
                 Err(Failure::Refused(why)) => refused = why,
                 Err(Failure::Final(why)) => return Err(why),
                 Ok(instance) => return Ok(instance),
@@ -56,7 +57,7 @@ impl Instance {
         Err(refused)
     }
 
-    async fn start_with(setup: &Setup<'_>, revision: &str) -> Result<Self, Failure> {
+    async fn start_with(setup: &Setup, revision: &str) -> Result<Self, Failure> {
         let limit = setup.config.start_limit();
         let mut process = spawn(setup).await.map_err(Failure::Final)?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
@@ -128,8 +129,8 @@ enum Failure {
     Final(String),
 }
 
-async fn spawn(setup: &Setup<'_>) -> Result<Process, String> {
-    let launch = setup.config.launch(setup.values).map_err(|error| error.to_string())?;
+async fn spawn(setup: &Setup) -> Result<Process, String> {
+    let launch = setup.config.launch(&setup.values).map_err(|error| error.to_string())?;
     let folder = PathBuf::from(&setup.values.files);
     for (name, content) in &launch.files {
         // The name was checked to stay below the folder when the configuration was read.
@@ -147,7 +148,7 @@ async fn spawn(setup: &Setup<'_>) -> Result<Process, String> {
     let start = world::Launch {
         program: launch.command.into(),
         args: arguments,
-        env: world::env::build(setup.lane, launcher, world::env::Stage::Serve, &configured),
+        env: world::env::build(&setup.lane, launcher, world::env::Stage::Serve, &configured),
         cwd: launch.cwd.unwrap_or_else(|| setup.cwd.clone()),
         lane: setup.lane.clone(),
         supervisor: None,
@@ -157,11 +158,7 @@ async fn spawn(setup: &Setup<'_>) -> Result<Process, String> {
 
 /// Short graces for an instance that is of no more use.
 pub fn hasty() -> Graces {
-    Graces {
-        eof: Duration::from_millis(100),
-        term: Duration::from_millis(400),
-        ..Graces::default()
-    }
+    Graces { eof: Duration::from_millis(20), term: Duration::from_millis(400), ..Graces::default() }
 }
 
 /// The end of what the server wrote to its standard error: at most ten lines, each safe to show.

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
     canary::{Canaries, Canary, Kind},
@@ -39,7 +39,7 @@ const MOST_RESTARTS: u32 = 12;
 /// What all lanes of a run share.
 pub struct Shared {
     /// The configuration.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// The run's folders.
     pub run: world::Run,
     /// Tokens of the canaries planted in the environment, by variable or placeholder name.
@@ -71,6 +71,8 @@ pub struct Lane {
     canaries: Arc<Canaries>,
     inside: BTreeMap<String, bool>,
     instance: Option<Instance>,
+    /// An instance on its way, in case the present one is lost to a silence.
+    spare: Option<JoinHandle<Result<Instance, String>>>,
     /// Whether nothing hostile was sent to the present instance.
     fair: bool,
     restarts: u32,
@@ -187,6 +189,7 @@ impl Lane {
             sandbox,
             inside,
             instance: None,
+            spare: None,
             fair: true,
             restarts: 0,
             surface: Arc::default(),
@@ -248,22 +251,36 @@ impl Lane {
     /// Starts the server, or starts it again.
     async fn start(&mut self) -> Result<(), String> {
         self.fair = true;
-        let setup = Setup {
-            config: &self.shared.config,
-            lane: &self.dir,
-            cwd: self.cwd.clone(),
-            values: &self.values,
-            planted: &self.planted,
-            canaries: Arc::clone(&self.canaries),
-            client: self.client,
-        };
         let mut interrupt = self.shared.interrupt.clone();
+        let spare = self.spare.take();
+        let setup = self.setup();
+        let starting = async move {
+            match spare {
+                Some(spare) => match spare.await {
+                    Ok(Ok(instance)) if !instance.has_exited() => Ok(instance),
+                    _ => Instance::start(setup).await,
+                },
+                None => Instance::start(setup).await,
+            }
+        };
         let instance = tokio::select! {
-            instance = Instance::start(&setup) => instance?,
+            instance = starting => instance?,
             _ = interrupt.wait_for(|stop| *stop) => return Err("the run was interrupted".into()),
         };
         self.instance = Some(instance);
         Ok(())
+    }
+
+    fn setup(&self) -> Setup {
+        Setup {
+            config: Arc::clone(&self.shared.config),
+            lane: self.dir.clone(),
+            cwd: self.cwd.clone(),
+            values: self.values.clone(),
+            planted: self.planted.clone(),
+            canaries: Arc::clone(&self.canaries),
+            client: self.client,
+        }
     }
 
     async fn list(&mut self) -> Result<Surface, String> {

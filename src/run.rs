@@ -139,7 +139,7 @@ fn prepare(
         events,
         interrupt,
         main_surface: watch::Sender::new(None),
-        config: config.clone(),
+        config: Arc::new(config.clone()),
     })
 }
 

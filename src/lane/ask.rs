@@ -8,6 +8,7 @@ use std::{
 };
 
 use nix::fcntl::OFlag;
+use tokio::task::JoinHandle;
 
 use super::{Lane, LineRef};
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     evidence::{
         Channel, Evidence, Fact, Form, Kind, Measured, Observer, Outcome, Reading, Reply, What, Why,
     },
-    instance::hasty,
+    instance::{Instance, Setup, hasty},
     journal::{Act, Change, Hit, Origin},
     judges,
     mcp::{Asked, Patience},
@@ -34,6 +35,8 @@ const KEPT: usize = 8 * 1024;
 const FIFO_GRACE: Duration = Duration::from_millis(250);
 /// How often a FIFO is tried.
 const FIFO_LOOK: Duration = Duration::from_millis(10);
+/// A question unanswered for so long may be a silence.
+const SUSPICIOUS: Duration = Duration::from_millis(400);
 /// How many tokens of earlier probes a late change is compared with.
 const REMEMBERED: usize = 64;
 
@@ -85,7 +88,8 @@ impl Lane {
             self.fair = false;
         }
         let patience = self.patience(ask, label);
-        let (mut asked, fifo) = self.wait(ask, label, patience).await?;
+        let may_hang = asker.spec.is_some_and(|spec| spec.observers.contains(&Observer::Process));
+        let (mut asked, fifo) = self.wait(ask, label, patience, may_hang).await?;
         self.shared.events.tell(Event::Answered { lane: self.kind.name() });
         let mut facts = self.life_facts(&mut asked).await;
         if let Some(ms) = fifo {
@@ -131,25 +135,24 @@ impl Lane {
         ask: &Ask,
         label: &Label,
         patience: Patience,
+        may_hang: bool,
     ) -> Result<(Asked, Option<u64>), Stop> {
         let mut interrupt = self.shared.interrupt.clone();
+        let setup = (may_hang && self.spare.is_none()).then(|| self.setup());
+        let spare = &mut self.spare;
         let Some(instance) = &mut self.instance else { return Err(Stop) };
         let mut held = None;
         let asking = instance.client.ask(ask, patience);
-        let asked = match label.fifo.as_deref() {
-            None => tokio::select! {
-                asked = asking => Some(asked),
-                _ = interrupt.wait_for(|stop| *stop) => None,
-            },
-            Some(fifo) => {
-                let watching = watch_fifo(Path::new(fifo), &mut held);
-                tokio::pin!(asking);
-                tokio::select! {
-                    asked = &mut asking => Some(asked),
-                    never = watching => match never {},
-                    _ = interrupt.wait_for(|stop| *stop) => None,
-                }
-            }
+        let beside = async {
+            tokio::join!(
+                watch_fifo(label.fifo.as_deref().map(Path::new), &mut held),
+                start_spare(setup, spare)
+            )
+        };
+        let asked = tokio::select! {
+            asked = asking => Some(asked),
+            _ = beside => None,
+            _ = interrupt.wait_for(|stop| *stop) => None,
         };
         if let Some(fifo) = &label.fifo {
             // Whatever still reads it sees the end of file now.
@@ -426,9 +429,23 @@ fn open_for_writing(fifo: &Path) -> Option<std::fs::File> {
     OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(fifo).ok()
 }
 
+/// Starts an instance beside a question that gets no answer, so that the next one need not wait
+/// for a start if this one is lost. Never returns.
+async fn start_spare(
+    setup: Option<Setup>,
+    spare: &mut Option<JoinHandle<Result<Instance, String>>>,
+) {
+    if let Some(setup) = setup {
+        tokio::time::sleep(SUSPICIOUS).await;
+        *spare = Some(tokio::spawn(Instance::start(setup)));
+    }
+    std::future::pending().await
+}
+
 /// Frees a server that reads the FIFO, 250 ms after it was seen to, and keeps doing so. `held`
 /// gets the milliseconds it was held when it did not answer by then.
-async fn watch_fifo(fifo: &Path, held: &mut Option<u64>) -> std::convert::Infallible {
+async fn watch_fifo(fifo: Option<&Path>, held: &mut Option<u64>) {
+    let Some(fifo) = fifo else { return std::future::pending().await };
     loop {
         if let Some(end) = open_for_writing(fifo) {
             tokio::time::sleep(FIFO_GRACE).await;

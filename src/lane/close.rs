@@ -121,6 +121,11 @@ impl Lane {
                 fair,
             });
         }
+        if let Some(spare) = self.spare.take() {
+            // Dropping an instance, ready or on its way, ends its process.
+            spare.abort();
+            drop(spare.await);
+        }
         self.second_look();
         self.shared.events.tell(Event::Closed { lane: self.kind.name() });
         LaneRecord {
