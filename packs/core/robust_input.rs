@@ -280,7 +280,7 @@ impl Run<'_> {
                     let ask = Ask::Request { method: method.into(), params };
                     self.probe(probe, &given, ask).await?;
                 }
-                "json" => {
+                "json" | "unparsable" => {
                     let line = self.json_line(probe);
                     let sent = Value::from(super::shown(&line));
                     self.probe(probe, &sent, Ask::Line(line.into_bytes())).await?;
@@ -322,8 +322,10 @@ impl Run<'_> {
             .iter()
             .map(|(key, value)| format!("{}:{value},", Value::from(key.as_str())))
             .collect();
+        // Many parsers refuse the text before an id is read; then no answer is to be waited for.
+        let id = if family(probe) == "unparsable" { "sm-line" } else { "sm-raw" };
         format!(
-            r#"{{"jsonrpc":"2.0","id":"sm-raw","method":"tools/call","params":{{"name":{tool},"arguments":{{{others}{name}:{text}}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":"{id}","method":"tools/call","params":{{"name":{tool},"arguments":{{{others}{name}:{text}}}}}}}"#
         )
     }
 

@@ -68,6 +68,9 @@ enum Fate {
     End,
 }
 
+/// A reply to a raw line.
+type Stray = Option<(Box<Message>, Instant)>;
+
 /// A question on its way.
 struct Waiting {
     /// The id of the request; a raw line has none.
@@ -79,6 +82,9 @@ struct Waiting {
     ping: Option<(i64, Instant)>,
     /// When a ping was answered last.
     alive: Option<Instant>,
+    /// What came back for a raw line. It ends no wait before the ping behind the line is answered:
+    /// a server may answer and then end.
+    stray: Stray,
 }
 
 impl Client {
@@ -89,14 +95,15 @@ impl Client {
         self.set_aside();
         let sent = Instant::now();
         self.shared.state().tainted = false;
-        let fate = match self.end() {
-            Some(_) => Fate::End,
+        let (fate, stray) = match self.end() {
+            Some(_) => (Fate::End, None),
             None => self.carry(ask, patience, sent).await,
         };
-        self.settle(fate, sent, matches!(ask, Ask::Call { .. }))
+        self.settle(fate, stray, sent, matches!(ask, Ask::Call { .. }))
     }
 
-    async fn carry(&mut self, ask: &Ask, patience: Patience, sent: Instant) -> Fate {
+    /// The fate, and the reply to a raw line when the fate is not that reply.
+    async fn carry(&mut self, ask: &Ask, patience: Patience, sent: Instant) -> (Fate, Stray) {
         let (bytes, id) = match ask {
             Ask::Call { params, .. } => self.prepare("tools/call", params),
             Ask::Request { method, params } => self.prepare(method, params),
@@ -107,7 +114,7 @@ impl Client {
         };
         // A raw line without the known id may be answered by an error; that it is not tells nothing.
         let replies = id.is_some() || holds_raw_id(&bytes);
-        let mut waiting = Waiting { id, replies, sent, ping: None, alive: None };
+        let mut waiting = Waiting { id, replies, sent, ping: None, alive: None, stray: None };
         let fate = if self.send(bytes, sent + patience.dead).await {
             if id.is_none() {
                 waiting.ping = Some(self.ping(patience).await);
@@ -133,7 +140,7 @@ impl Client {
             });
             self.send(line(&cancel), Instant::now() + patience.dead).await;
         }
-        fate
+        (fate, waiting.stray)
     }
 
     fn prepare(&self, method: &str, params: &Value) -> (Vec<u8>, Option<i64>) {
@@ -162,6 +169,11 @@ impl Client {
         let last = waiting.sent
             + self.options.limits.arriving.max(patience.silence + patience.dead + FRESH);
         loop {
+            if waiting.ping.is_none()
+                && let Some((message, at)) = waiting.stray.take()
+            {
+                return Fate::Replied(message, at);
+            }
             let now = Instant::now();
             // A long reply keeps the answer to the ping behind it.
             let grown = self.shared.state().growing.map(|(grown, _)| grown);
@@ -205,7 +217,7 @@ impl Client {
                     }
                 }
                 Ok(Some(Event::Stray(message, at))) if waiting.id.is_none() => {
-                    return Fate::Replied(message, at);
+                    waiting.stray = Some((message, at));
                 }
                 Ok(Some(Event::Stray(..))) | Err(_) => {}
                 Ok(Some(Event::End) | None) => return Fate::End,
@@ -213,7 +225,7 @@ impl Client {
         }
     }
 
-    fn settle(&self, fate: Fate, sent: Instant, call: bool) -> Asked {
+    fn settle(&self, fate: Fate, stray: Stray, sent: Instant, call: bool) -> Asked {
         let mut state = self.shared.state();
         let partial = state.growing.map_or(0, |(_, bytes)| bytes);
         let end = state.end;
@@ -226,15 +238,22 @@ impl Client {
             hits: std::mem::take(&mut state.hits),
             given_up: None,
         };
-        match (fate, end) {
-            (Fate::Replied(message, at), _) => {
-                asked.seconds = at.duration_since(sent).as_secs_f64();
-                asked.bytes = message.bytes;
-                let reply = RpcReply::read(*message, call);
-                asked.tainted |= needs_capability(&reply);
-                (asked.life, asked.reply) = (Life::Replied, Some(reply));
+        let (fate, reply) = match fate {
+            Fate::Replied(message, at) => {
+                asked.life = Life::Replied;
+                (Fate::Silent, Some((message, at)))
             }
-            (Fate::Silent, _) => {}
+            fate => (fate, stray),
+        };
+        if let Some((message, at)) = reply {
+            asked.seconds = at.duration_since(sent).as_secs_f64();
+            asked.bytes = message.bytes;
+            let reply = RpcReply::read(*message, call);
+            asked.tainted |= needs_capability(&reply);
+            asked.reply = Some(reply);
+        }
+        match (fate, end) {
+            (Fate::Replied(..) | Fate::Silent, _) => {}
             (Fate::Mute, _) => asked.life = Life::Mute,
             (Fate::End, Some(End::Overlong)) => {
                 let mebibytes = self.options.limits.counted >> 20;

@@ -1,8 +1,17 @@
 //! The program under end-to-end test: sealmark itself, and hidden subcommands that only tests use.
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use sealmark::world::{Launch, Run, env, shim};
+use sealmark::{
+    config::{self, Known},
+    event::Events,
+    run::{Request, run},
+    world::{Launch, Run, env, shim},
+};
 
 fn main() -> ExitCode {
     if let Some(code) = shim::dispatch() {
@@ -11,6 +20,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next() {
         Some(word) if word == "__hold" => hold(arguments.collect()),
+        Some(word) if word == "__record" => record(&arguments.collect::<Vec<_>>()),
         _ => ExitCode::FAILURE,
     }
 }
@@ -51,5 +61,34 @@ fn hold(arguments: Vec<OsString>) -> ExitCode {
         std::future::pending::<()>().await;
         drop(held);
     });
+    ExitCode::SUCCESS
+}
+
+/// `__record -- COMMAND ARGUMENTS…` or `__record FILE` makes a whole run of that command or
+/// configuration, writes its record as JSON to standard output, and how much memory it took at
+/// most, as Linux counts it, to standard error.
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "both are what tests read")]
+fn record(arguments: &[OsString]) -> ExitCode {
+    let words: Vec<String> =
+        arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let read = match words.as_slice() {
+        [dashes, command @ ..] if dashes == "--" => config::from_command(command),
+        [file] => config::load(Path::new(file), &Known::default()),
+        _ => return ExitCode::FAILURE,
+    };
+    let (config, warnings) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let request = Request { config, only: Vec::new(), warnings };
+    let (_keep, interrupt) = tokio::sync::watch::channel(false);
+    let report = runtime.block_on(run(request, Events::default(), interrupt)).expect("a run");
+    println!("{}", serde_json::to_string(&report).expect("a record is JSON"));
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    eprintln!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default());
     ExitCode::SUCCESS
 }

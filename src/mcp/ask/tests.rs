@@ -263,6 +263,19 @@ async fn a_raw_line_is_followed_by_a_ping_that_shows_life() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_answers_a_raw_line_and_then_ends_has_died() {
+    let (mut client, mut fake) = pair();
+    tokio::spawn(async move {
+        fake.line().await;
+        fake.say(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}"#).await;
+        fake.take("ping").await;
+    });
+    let asked = client.ask(&Ask::Line(b"5".to_vec()), patience()).await;
+    assert!(matches!(asked.life, Life::Died(_)), "{:?}", asked.life);
+    assert_eq!(asked.reply.unwrap().code, Some(-32600));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_raw_line_with_the_known_id_may_be_answered_after_its_ping() {
     let (mut client, mut fake) = pair();
     tokio::spawn(async move {
