@@ -57,14 +57,14 @@ pub(crate) enum Command {
 )]
 pub(crate) struct RunArgs {
     /// The configuration [default: sealmark.yaml]
-    #[arg(value_name = "CONFIG")]
+    #[arg(value_name = "CONFIG", hide_short_help = true)]
     pub(crate) config: Option<PathBuf>,
 
     /// The command that starts the server
     ///
     /// Everything behind `--` is the command and its arguments. `${sandbox}` and the other
     /// placeholders work in them; quote them, so that the shell leaves them alone.
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", hide_short_help = true)]
     pub(crate) command: Vec<String>,
 
     /// Only these packs, separated by commas
@@ -86,7 +86,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PROFILE", help_heading = "Checks")]
     pub(crate) profile: Option<String>,
 
-    /// The lowest letter that meets the gate: A, B, C, D or F
+    /// The lowest letter that meets the gate, A to F
     ///
     /// Every graded pack must meet it, or the exit code is 1. A provisional A* does not meet A.
     #[arg(long, value_name = "LETTER", help_heading = "Checks")]
@@ -99,8 +99,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SECS", help_heading = "Checks")]
     pub(crate) timeout: Option<String>,
 
-    /// What is printed: text, summary or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
+    /// What is printed: text (the default), summary or json
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_default_value = true,
+        help_heading = "Output"
+    )]
     pub(crate) format: String,
 
     /// Also write the report in a format to a file; repeatable

@@ -3,7 +3,7 @@
 use super::args::ExplainArgs;
 use super::names;
 use super::out::{self, wrapped};
-use crate::check::Check;
+use crate::check::{Check, Probe};
 use crate::docs::{self, words};
 use crate::error::{Error, MET};
 use crate::registry;
@@ -102,34 +102,54 @@ fn para(text: &str) -> String {
     wrapped(text, 2, WIDTH) + "\n"
 }
 
-/// The probes as a table: id, whether core, family, operations, and the input on the line below
-/// where it does not fit.
+/// The probes in the order of the declaration; those that follow each other and weigh the same and
+/// go to the same operations stand under one line that says so.
 fn probes(check: &Check) -> String {
-    let spec = &*check.spec;
-    if spec.probes.is_empty() {
-        return String::new();
-    }
-    let widest = |column: &dyn Fn(&crate::check::Probe) -> String| {
-        spec.probes.iter().map(|probe| column(probe).chars().count()).max().unwrap_or_default()
-    };
-    let family = |probe: &crate::check::Probe| probe.family.clone().unwrap_or_default();
-    let (ids, families) = (widest(&|probe| probe.id.clone()), widest(&family));
-    let mut text = String::from("\nProbes: id, core, family, operations, input\n");
-    for probe in &spec.probes {
-        let operations = words::operations(check, probe).join(",");
-        let core = if probe.core { "core" } else { "" };
-        let family = family(probe);
-        let input = crate::text::safe(&words::input(probe), 120);
-        let line = format!("  {:ids$}  {core:4}  {family:families$}  {operations}", probe.id);
-        let line = line.trim_end();
-        if line.chars().count() + 2 + input.chars().count() <= WIDTH {
-            text += format!("{line}  {input}").trim_end();
-        } else {
-            text += &format!("{line}\n      {input}");
+    let probes = &check.spec.probes;
+    let ids = probes.iter().map(|probe| probe.id.chars().count()).max().unwrap_or_default();
+    let mut text = String::new();
+    let mut last = String::new();
+    for probe in probes {
+        let group = group(check, probe);
+        if text.is_empty() {
+            text += "\nProbes\n";
         }
-        text += "\n";
+        if group != last {
+            text += &format!("  {group}\n");
+            last = group;
+        }
+        let line = format!("    {:ids$}  {}", probe.id, shown(probe));
+        text += &format!("{}\n", line.trim_end());
     }
     text
+}
+
+/// How a probe weighs and where it goes: `core, to read, list`.
+fn group(check: &Check, probe: &Probe) -> String {
+    let mut parts = Vec::new();
+    if probe.core {
+        parts.push("core".to_owned());
+    }
+    parts.extend(probe.family.as_ref().map(|family| format!("family {family}")));
+    let operations = words::operations(check, probe);
+    if !operations.is_empty() {
+        parts.push(format!("to {}", operations.join(", ")));
+    }
+    if probe.once {
+        parts.push("once for the server".to_owned());
+    }
+    if probe.deep {
+        parts.push("profile deep".to_owned());
+    }
+    if parts.is_empty() { "every tool".to_owned() } else { parts.join(", ") }
+}
+
+/// The input on one line, in quotes where its ends would not be seen.
+fn shown(probe: &Probe) -> String {
+    match words::input(probe) {
+        None => "(made by the check)".to_owned(),
+        Some(input) => crate::text::safe(&words::quoted_ends(&input), 120),
+    }
 }
 
 #[cfg(test)]
@@ -144,7 +164,12 @@ mod tests {
                 assert!(page.contains(&rule.id()), "{} {}", check.id(), rule.id());
             }
             for probe in &check.spec.probes {
-                assert!(page.contains(&format!("  {} ", probe.id)), "{} {}", check.id(), probe.id);
+                assert!(
+                    page.contains(&format!("    {} ", probe.id)),
+                    "{} {}",
+                    check.id(),
+                    probe.id
+                );
             }
             assert!(page.ends_with(".\n") && page.contains("\nDecided in packs/"), "{page}");
             assert!(!page.contains('\u{1b}'), "{page}");

@@ -90,18 +90,17 @@ fn probes(check: &Check) -> String {
          | probe | core | family | operations | input |\n|---|---|---|---|---|\n",
     );
     for probe in &spec.probes {
-        let input = words::input(probe);
+        let input = match words::input(probe) {
+            Some(input) => code(&visible(&words::quoted_ends(&input))).replace('|', "\\|"),
+            None => "made by the check".to_owned(),
+        };
         text += &format!(
             "| {} | {} | {} | {} | {} |\n",
             probe.id,
             if probe.core { "core" } else { "" },
             probe.family.as_deref().unwrap_or_default(),
             words::operations(check, probe).join(", "),
-            if input.is_empty() {
-                "made by the script".to_owned()
-            } else {
-                cell(&code(&visible(&input)))
-            },
+            input,
         );
     }
     text

@@ -2,7 +2,7 @@
 //! probe sends.
 
 use crate::{
-    check::{Check, Collect, LaneKind, Measures, Probe, Spec},
+    check::{Check, Collect, LaneKind, Make, Measures, Probe, Severity, Spec},
     evidence::{Observer, Reply},
     verdict::{RuleDef, Verdict},
 };
@@ -80,33 +80,32 @@ pub fn severity(spec: &Spec) -> String {
     let word = crate::standard::word(spec.severity);
     match (spec.candidate, spec.severity) {
         (true, _) => format!("{word} (candidate: shown, not scored)"),
-        (false, crate::check::Severity::Advisory) => format!("{word} (shown, not scored)"),
-        (false, crate::check::Severity::Critical) => {
+        (false, Severity::Advisory) => format!("{word} (shown, not scored)"),
+        (false, Severity::Critical) => {
             format!("{word} (a fail caps the letter at D)")
         }
-        (false, crate::check::Severity::Scored) => word.to_owned(),
+        (false, Severity::Scored) => word.to_owned(),
     }
 }
 
-/// What a probe sends, placeholders unexpanded; empty when the script makes it.
-pub fn input(probe: &Probe) -> String {
-    if let Some(path) = &probe.path {
-        return path.clone();
-    }
-    if let Some(pair) = &probe.path_pair {
-        return format!("{} → {}", pair.from, pair.to);
-    }
-    if let Some(value) = &probe.value {
-        return value.to_string();
-    }
-    if let Some(raw) = &probe.raw {
-        return raw.clone();
-    }
-    match &probe.make {
-        Some(crate::check::Make::Long(n)) => format!("{n} × the letter a"),
-        Some(crate::check::Make::Nest(n)) => format!("{n} nested arrays"),
-        Some(crate::check::Make::Digits(n)) => format!("a number of {n} digits"),
-        None => String::new(),
+/// What a probe sends, placeholders unexpanded; `None` when the check makes it.
+pub fn input(probe: &Probe) -> Option<String> {
+    let pair = probe.path_pair.as_ref().map(|pair| format!("{} → {}", pair.from, pair.to));
+    let value = probe.value.as_ref().map(ToString::to_string);
+    let make = probe.make.as_ref().map(|make| match make {
+        Make::Long(n) => format!("{n} × the letter a"),
+        Make::Nest(n) => format!("{n} nested arrays"),
+        Make::Digits(n) => format!("a number of {n} digits"),
+    });
+    probe.path.clone().or(pair).or(value).or(probe.raw.clone()).or(make)
+}
+
+/// An input in quotes when it is empty or begins or ends with white space.
+pub fn quoted_ends(input: &str) -> String {
+    if input.is_empty() || input.trim() != input {
+        format!("\"{input}\"")
+    } else {
+        input.to_owned()
     }
 }
 
@@ -163,11 +162,12 @@ mod tests {
     #[test]
     fn a_probe_shows_what_it_sends() {
         let path = Probe { path: Some("../x".into()), ..Probe::default() };
-        let long = Probe { make: Some(crate::check::Make::Long(9)), ..Probe::default() };
+        let long = Probe { make: Some(Make::Long(9)), ..Probe::default() };
         let value = Probe { value: Some(serde_json::json!({"a": 1})), ..Probe::default() };
         assert_eq!(
             [input(&path), input(&long), input(&value), input(&Probe::default())],
-            ["../x", "9 × the letter a", "{\"a\":1}", ""]
+            [Some("../x"), Some("9 × the letter a"), Some("{\"a\":1}"), None]
+                .map(|text| text.map(str::to_owned))
         );
     }
 }
