@@ -222,7 +222,7 @@ fn the_gate_decides_between_0_and_1() {
 
 #[test]
 fn a_run_without_anything_to_grade_ends_with_4() {
-    let output = answer(&["run", "-q", "--pack", "fs", "--", SERVER, "/none"]);
+    let output = answer(&["run", "-q", "--pack", "fs", "--", SERVER, "."]);
     assert_eq!(code(&output), 4, "{}{}", stdout(&output), stderr(&output));
 }
 

@@ -9,7 +9,6 @@ use std::sync::mpsc;
 
 use self::interrupt::Interrupts;
 use self::output::Outputs;
-use self::stand_in::{render, run};
 use super::args::RunArgs;
 use super::names;
 use super::out;
@@ -18,9 +17,10 @@ use crate::error::{self, Error, Interruption};
 use crate::event::Events;
 use crate::letter::Letter;
 use crate::registry;
+use crate::render::{Format, Style, live};
 use crate::report::{PackStatus, Report};
+use crate::run::{Request, run};
 use crate::standard::Names;
-use render::{Format, Style, live};
 
 /// The configuration that is taken when none is named.
 const DEFAULT_FILE: &str = "sealmark.yaml";
@@ -40,7 +40,7 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Error> {
     if !args.quiet {
         warnings.iter().for_each(warn);
     }
-    let request = run::Request { config, only: args.only.clone(), warnings };
+    let request = Request { config, only: args.only.clone(), warnings };
     let (report, interruption) = conduct(request, &args, timeout)?;
 
     let style = Style {
@@ -165,7 +165,7 @@ fn warn(warning: &Warning) {
 
 /// Runs, with progress on standard error, until the report is there.
 fn conduct(
-    request: run::Request,
+    request: Request,
     args: &RunArgs,
     timeout: Option<u64>,
 ) -> Result<(Report, Option<Interruption>), Error> {
@@ -190,7 +190,7 @@ fn conduct(
     let done = runtime.block_on(async {
         let interrupts = Interrupts::watch(timeout)
             .map_err(|error| internal(format!("failed to watch for signals: {error}")))?;
-        let report = run::run(request, Events::to(sender), interrupts.receiver())
+        let report = run(request, Events::to(sender), interrupts.receiver())
             .await
             .map_err(|error| internal(error.to_string()))?;
         Ok((report, interrupts.first()))
@@ -241,95 +241,3 @@ fn as_error(report: &Report, interruption: Option<Interruption>) -> Option<Error
 
 #[cfg(test)]
 mod tests;
-
-/// Stands in for `crate::run` and `crate::render` until they are merged.
-mod stand_in {
-    pub(super) mod run {
-        use crate::config::{Config, Warning};
-        use crate::event::Events;
-        use crate::report::Report;
-
-        pub(crate) struct Request {
-            pub(crate) config: Config,
-            pub(crate) only: Vec<String>,
-            pub(crate) warnings: Vec<Warning>,
-        }
-
-        pub(crate) async fn run(
-            request: Request,
-            _: Events,
-            mut interrupt: tokio::sync::watch::Receiver<bool>,
-        ) -> Result<Report, String> {
-            let _ = interrupt.wait_for(|set| *set).await;
-            Err(format!(
-                "{} {}",
-                request.only.len(),
-                request.warnings.len() + request.config.args()
-            ))
-        }
-
-        impl Config {
-            fn args(&self) -> usize {
-                self.server.args.len()
-            }
-        }
-    }
-
-    pub(super) mod render {
-        use crate::report::Report;
-
-        #[derive(Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Format {
-            Text,
-            Json,
-        }
-
-        impl std::str::FromStr for Format {
-            type Err = ();
-
-            fn from_str(text: &str) -> Result<Self, ()> {
-                match text {
-                    "json" => Ok(Self::Json),
-                    "text" | "summary" => Ok(Self::Text),
-                    _ => Err(()),
-                }
-            }
-        }
-
-        #[derive(Default)]
-        pub(crate) struct Style {
-            pub(crate) colour: bool,
-            pub(crate) width: usize,
-            pub(crate) verbose: u8,
-            pub(crate) quiet: bool,
-        }
-
-        pub(crate) fn render(
-            _: Format,
-            report: &Report,
-            style: Style,
-            out: &mut dyn std::io::Write,
-        ) -> std::io::Result<()> {
-            let Style { colour, width, verbose, quiet } = style;
-            let _ = (colour, width, verbose, quiet);
-            serde_json::to_writer_pretty(out, report).map_err(Into::into)
-        }
-
-        pub(crate) mod live {
-            pub(crate) struct Live {
-                pub(crate) terminal: bool,
-                pub(crate) colour: bool,
-                pub(crate) quiet: bool,
-                pub(crate) width: usize,
-            }
-
-            pub(crate) fn follow(
-                events: std::sync::mpsc::Receiver<crate::event::Event>,
-                live: Live,
-            ) -> std::thread::JoinHandle<()> {
-                let _ = (live.terminal, live.colour, live.quiet, live.width);
-                std::thread::spawn(move || events.iter().for_each(drop))
-            }
-        }
-    }
-}

@@ -4,33 +4,28 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::render::{self, Format, Style};
 use crate::cli::names;
 use crate::error::Error;
+use crate::render::{Format, LATER_FORMATS, Style, render};
 use crate::report::Report;
-
-/// Formats of this version, for suggestions.
-const FORMATS: [&str; 3] = ["text", "summary", "json"];
-/// Formats of the design that come later.
-const LATER: [&str; 5] = ["markdown", "junit", "sarif", "html", "badge"];
 
 /// The format of that name.
 pub(super) fn format(word: &str) -> Result<Format, Error> {
-    if LATER.contains(&word) {
+    if LATER_FORMATS.contains(&word) {
         return Err(Error::NotInThisVersion {
             what: format!("the format `{word}`"),
             help: "the formats of this version are text, summary and json".into(),
         });
     }
     word.parse().map_err(|_| {
-        names::unknown("format", word, FORMATS, "the formats are text, summary and json")
+        names::unknown("format", word, Format::NAMES, "the formats are text, summary and json")
     })
 }
 
 /// A report in a format.
 pub(super) fn rendered(format: Format, report: &Report, style: Style) -> Result<Vec<u8>, Error> {
     let mut text = Vec::new();
-    render::render(format, report, style, &mut text).map_err(|error| Error::Internal {
+    render(format, report, style, &mut text).map_err(|error| Error::Internal {
         message: format!("failed to render the report: {error}"),
         help: "this is a fault of sealmark: report it with the command".into(),
     })?;
