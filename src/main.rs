@@ -1,7 +1,7 @@
-//! The command line of sealmark.
+//! The program `sealmark`.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    sealmark::world::shim::dispatch().unwrap_or(ExitCode::SUCCESS)
+    sealmark::cli::main()
 }
