@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     check::Measures,
-    evidence::{Evidence, Fact, Kind, Observer, Outcome, Reply},
+    evidence::{Evidence, Fact, Kind, Observer, Outcome, Reply, What},
     registry,
     report::{CheckReport, Report},
     text::safe,
@@ -249,7 +249,10 @@ fn evidence(page: &mut Page, line: &Evidence, indent: usize) {
 /// Who saw what: first what the outcome rests on, then what else was seen.
 fn witnesses(page: &mut Page, line: &Evidence, indent: usize, column: usize) {
     let rests = |fact: &&Fact| line.verified_by.contains(&fact.by);
+    // That the server lived on goes without saying where something else was seen.
+    let telling = |fact: &&Fact| fact.what != What::Alive(true) || line.facts.len() == 1;
     let facts = line.facts.iter().filter(rests).chain(line.facts.iter().filter(|f| !rests(f)));
+    let facts = facts.filter(telling);
     let mut told: Vec<Observer> = Vec::new();
     for fact in facts.take(FACTS) {
         let label = match (rests(&fact), told.contains(&fact.by)) {

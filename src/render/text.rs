@@ -259,12 +259,17 @@ fn pack(page: &mut Page, report: &Report, pack: &PackReport, style: Style) {
     }
     page.blank();
     table(page, &pack.checks);
-    for verdict in [Verdict::Fail, Verdict::Part, Verdict::Inconclusive] {
-        for check in pack.checks.iter().filter(|check| check.verdict == verdict) {
-            page.blank();
-            match verdict {
-                Verdict::Inconclusive => finding::open(page, report, check, style),
-                _ => finding::finding(page, report, check, style),
+    // What counts comes before what is only shown.
+    for advisory in [false, true] {
+        for verdict in [Verdict::Fail, Verdict::Part, Verdict::Inconclusive] {
+            let mine =
+                |check: &&CheckReport| check.verdict == verdict && check.advisory == advisory;
+            for check in pack.checks.iter().filter(mine) {
+                page.blank();
+                match verdict {
+                    Verdict::Inconclusive => finding::open(page, report, check, style),
+                    _ => finding::finding(page, report, check, style),
+                }
             }
         }
     }
