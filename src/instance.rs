@@ -93,7 +93,7 @@ impl Instance {
                 let why = if tail.is_empty() {
                     format!("{why}; it wrote nothing to its standard error")
                 } else {
-                    format!("{why}; its standard error ends:\n{tail}")
+                    format!("{why}\n{tail}")
                 };
                 Err(if refused { Failure::Refused(why) } else { Failure::Final(why) })
             }

@@ -81,6 +81,8 @@ pub struct Act {
     pub reading_rule: String,
     /// The text of the reply, its head and tail, at most 16 KiB.
     pub text: String,
+    /// The question as reports show it.
+    pub shown: String,
     /// The strings that were sent.
     pub sent: Vec<String>,
     /// Canaries seen while it ran.

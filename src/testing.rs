@@ -104,6 +104,7 @@ pub(crate) fn act(pack: &'static str, check: &str, tool: &str) -> Act {
         reply: Reply::Answered,
         reading_rule: String::new(),
         text: String::new(),
+        shown: String::new(),
         sent: Vec::new(),
         hits: Vec::new(),
         changes: Vec::new(),

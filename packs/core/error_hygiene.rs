@@ -45,6 +45,7 @@ pub(super) fn collect(journal: &Journal) -> Vec<Evidence> {
                 let mut line = line(id);
                 line.tool.clone_from(&act.tool);
                 line.lane.clone_from(&act.lane);
+                line.sent = Some(act.shown.clone());
                 (line.seq, line.reply, line.excerpt) = (act.seq, act.reply, finding.shown);
                 line.facts.push(Fact::now(Observer::Reply, what));
                 line.breached(Observer::Reply)
@@ -64,7 +65,7 @@ pub(super) fn collect(journal: &Journal) -> Vec<Evidence> {
     lines.extend(found.into_values());
     let what = What::Figure { name: "error texts".into(), n: texts };
     if let Some(first) = lines.first_mut() {
-        first.facts.push(Fact::late(Observer::Reply, what));
+        first.facts.push(Fact::now(Observer::Reply, what));
     }
     lines
 }

@@ -44,6 +44,7 @@ pub(super) fn collect(journal: &Journal) -> Vec<Evidence> {
         line.family = Some(class.into());
         line.tool.clone_from(&act.tool);
         line.lane.clone_from(&act.lane);
+        line.sent = Some(act.shown.clone());
         (line.seq, line.reply) = (act.seq, act.reply);
         line.reading_rule = Some(act.reading_rule.clone());
         line.excerpt = super::shown(&act.text);

@@ -51,7 +51,7 @@ pub(super) fn collect(journal: &Journal) -> Vec<Evidence> {
         }
     }
     let figure = |name: &str, n: usize| {
-        Fact::late(Observer::Canary, What::Figure { name: name.into(), n: n as u64 })
+        Fact::now(Observer::Canary, What::Figure { name: name.into(), n: n as u64 })
     };
     if let Some(first) = lines.first_mut() {
         first.facts.push(figure("tools answered", answered.len()));
@@ -97,6 +97,7 @@ fn leak(id: &str, channel: Channel, act: Option<&Act>, hits: &[&Hit]) -> Evidenc
         line.lane.clone_from(&act.lane);
         (line.seq, line.reply) = (act.seq, act.reply);
         line.tool.clone_from(&act.tool);
+        line.sent = Some(act.shown.clone());
     }
     for hit in hits {
         let what = What::Canary {

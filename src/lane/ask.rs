@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::{Lane, LineRef};
 use crate::{
-    check::{Check, Needs, Spec},
+    check::{Check, LaneKind, Needs, Spec},
     event::Event,
     evidence::{
         Channel, Evidence, Fact, Form, Kind, Measured, Observer, Outcome, Reading, Reply, What, Why,
@@ -84,10 +84,10 @@ impl Lane {
     ) -> Result<Answer, Stop> {
         self.alive().await?;
         self.seq += 1;
-        if matches!(ask, Ask::Line(_)) {
+        if matches!(ask, Ask::Line(_)) || self.kind == LaneKind::Hostile {
             self.fair = false;
         }
-        let patience = self.patience(ask, label);
+        let patience = self.patience(ask, &asker);
         let may_hang = asker.spec.is_some_and(|spec| spec.observers.contains(&Observer::Process));
         let (mut asked, fifo) = self.wait(ask, label, patience, may_hang).await?;
         self.shared.events.tell(Event::Answered { lane: self.kind.name() });
@@ -120,12 +120,13 @@ impl Lane {
 
     /// How long to wait: a call that must work gets the whole call limit; a probe is silent when
     /// nothing came within the greater of the silence limit and twenty times the tool's median.
-    fn patience(&self, ask: &Ask, label: &Label) -> Patience {
+    fn patience(&self, ask: &Ask, asker: &Asker) -> Patience {
         let limits = &self.shared.config.limits;
         let usual =
             self.times.get(tool(ask).unwrap_or_default()).map_or(0.0, |times| median(times));
         let silence = limits.silence.max(Duration::from_secs_f64(usual * 20.0)).min(limits.call);
-        let silence = if label.control { limits.call } else { silence };
+        let must_work = asker.origin.is_control() || matches!(ask, Ask::Request { .. });
+        let silence = if must_work { limits.call } else { silence };
         Patience { dead: limits.ping, ..Patience::new(silence) }
     }
 
@@ -166,7 +167,11 @@ impl Lane {
         let process = |what| vec![Fact::now(Observer::Process, what)];
         match &asked.life {
             Life::Replied => process(What::Alive(true)),
-            Life::Silent => process(What::Silent),
+            Life::Silent => {
+                // What is still at work inside cannot be expected to end at once.
+                self.fair = false;
+                process(What::Silent)
+            }
             Life::Mute => {
                 self.drop_instance("kill").await;
                 process(What::Mute)
@@ -358,6 +363,7 @@ impl Lane {
             reply: reading.as_ref().map_or(Reply::None, |reading| reading.reply),
             reading_rule: reading.map(|reading| reading.rule).unwrap_or_default(),
             text: reply.map(|reply| head_and_tail(&reply.text)).unwrap_or_default(),
+            shown: text::safe(&label.sent, 300),
             sent: asker.sent,
             hits: asked.hits.clone(),
             changes,

@@ -100,11 +100,12 @@ impl LaneRecord {
 impl Lane {
     /// Ends the instance, looks again, and hands over. By value: no probe after this.
     pub async fn close(mut self) -> LaneRecord {
-        let graces = if self.stopped() { crate::instance::hasty() } else { Graces::default() };
+        // Only a fair end is a question to the server; any other is to be over soon.
+        let asks = self.fair && !self.stopped();
+        let graces = if asks { Graces::default() } else { crate::instance::hasty() };
         let started = self.instance.is_some() || !self.closings.is_empty();
         if let Some(instance) = self.instance.take() {
             let died = instance.has_exited();
-            let fair = self.fair && !self.stopped();
             let (ending, mut client) = instance.end(graces).await;
             self.take_in(&mut client);
             self.left.extend(ending.left);
@@ -118,7 +119,7 @@ impl Lane {
                 },
                 seconds: ending.seconds_to_exit,
                 outlived: ending.outlived,
-                fair,
+                fair: asks,
             });
         }
         if let Some(spare) = self.spare.take() {

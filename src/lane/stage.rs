@@ -50,7 +50,6 @@ impl Stage for OnStage<'_> {
         Box::pin(async move {
             let sent = strings_of(&ask);
             let asker = Asker::probe(self.check, &label.probe, sent, self.token.clone());
-            self.lane.fair = false;
             let answer = self.lane.exchange(asker, &label, &ask).await?;
             self.lane.tidy();
             Ok(answer)

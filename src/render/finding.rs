@@ -260,8 +260,10 @@ fn witnesses(page: &mut Page, line: &Evidence, indent: usize, column: usize) {
             (true, false) => "seen by",
             (false, false) => "also",
         };
-        let who = words::witness(line, fact.by);
-        let text = format!("{who}: {}", words::fact(fact));
+        let text = match fact.what {
+            What::Figure { .. } => words::fact(fact),
+            _ => format!("{}: {}", words::witness(line, fact.by), words::fact(fact)),
+        };
         told.push(fact.by);
         page.row(indent, column, label, &[Span::plain(text)]);
     }

@@ -231,7 +231,6 @@ fn trouble(page: &mut Page, report: &Report) {
     if !report.server.command.is_empty() {
         page.command(2, COLUMN - 2, "try", &words::server_command(report));
     }
-    page.command(2, COLUMN - 2, "or", &words::sealmark(report, "doctor", &[]));
     let hint = "placeholders such as ${sandbox} stand for things made for each run; a first start \
                 of npx or uvx downloads the package and may take longer than the start limit";
     page.row(2, COLUMN - 2, "help", &[Span::plain(hint)]);

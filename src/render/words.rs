@@ -209,7 +209,7 @@ pub(crate) fn cap(pack: &PackReport) -> Option<String> {
     Some(format!("raw letter {raw}, capped by {}", list(causes, 10)))
 }
 
-/// `GATE A not met: core is B`, or `GATE A met`.
+/// `GATE A not met: core is B`, or `GATE A met`; with no letter there is nothing to meet it.
 pub(crate) fn gate(report: &Report) -> String {
     let gate = &report.gate;
     let mut causes: Vec<String> =
@@ -218,7 +218,9 @@ pub(crate) fn gate(report: &Report) -> String {
         causes.push(format!("and {} more", gate.causes.len() - causes.len()));
     }
     causes.retain(|cause| !cause.is_empty());
+    let graded = report.packs.iter().any(|pack| pack.letter.is_some());
     match (gate.met, causes.is_empty()) {
+        (true, _) if !graded => format!("GATE {} not judged: no pack is graded", gate.threshold),
         (true, _) => format!("GATE {} met", gate.threshold),
         (false, true) => format!("GATE {} not met", gate.threshold),
         (false, false) => format!("GATE {} not met: {}", gate.threshold, causes.join("; ")),

@@ -144,7 +144,7 @@ fn decide_pack(plan: &Plan, planned: &PlannedPack, scene: &Scene<'_>) -> PackRep
 fn why_ungraded(plan: &Plan, scene: &Scene<'_>, undecided: bool) -> String {
     if let Some(why) = &scene.not_started {
         let first = why.lines().next().unwrap_or_default();
-        return format!("the server did not start: {}", first.trim_end_matches(':'));
+        return format!("the server did not start: {first}");
     }
     if undecided || scene.interrupted {
         return "interrupted".into();

@@ -173,8 +173,8 @@ fn badge(plan: &Plan, packs: &[PackReport]) -> Badge {
 }
 
 impl Report {
-    /// A last barrier: nothing that looks like a token of this run, and no value taken from the
-    /// environment, leaves with the record, whatever put it there.
+    /// A last barrier: nothing that looks like a token of this run, no value taken from the
+    /// environment and no path of the run leaves with the record, whatever put it there.
     fn without_secrets(self, shared: &Shared) -> Self {
         static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
             Regex::new("sm-[0-9a-f]{16}")
@@ -182,6 +182,9 @@ impl Report {
         });
         let Ok(json) = serde_json::to_string(&self) else { return self };
         let mut clean = TOKEN.replace_all(&json, config::CANARY).into_owned();
+        if let Some(root) = shared.run.root().to_str() {
+            clean = clean.replace(root, "${run}");
+        }
         for value in shared.env.values().filter(|value| value.len() >= SECRET) {
             let quoted = serde_json::Value::from(value.as_str()).to_string();
             clean = clean.replace(quoted.trim_matches('"'), config::secrets::HIDDEN);
