@@ -11,6 +11,7 @@ mod run;
 mod schema;
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ErrorKind};
@@ -48,7 +49,7 @@ pub fn reference() -> String {
     let mut section = |command: &mut clap::Command, title: &str| {
         let help = command.render_long_help().to_string();
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-        text += &format!("\n## {title}\n\n```text\n{}\n```\n", lines.join("\n").trim_end());
+        let _ = writeln!(text, "\n## {title}\n\n```text\n{}\n```", lines.join("\n").trim_end());
     };
     section(&mut root, "sealmark");
     for name in COMMANDS.iter().filter(|name| **name != "help") {
@@ -58,7 +59,7 @@ pub fn reference() -> String {
     }
     text += "\n## Exit codes\n\n| code | meaning |\n|---|---|\n";
     for (code, sentence) in crate::error::EXIT_CODES {
-        text += &format!("| {code} | {sentence} |\n");
+        let _ = writeln!(text, "| {code} | {sentence} |");
     }
     text += "\nWhen several apply: 130, 70, 2, 3, 1, 4, 0, in this order.\n";
     text

@@ -149,3 +149,24 @@ fn pages_written_by_hand_name_no_check_that_is_gone() {
         }
     }
 }
+
+/// Configurations in pages are read as they stand; parts of one are read beside a server.
+#[test]
+fn every_example_of_a_configuration_is_one() {
+    for name in ["README.md", "docs/configuration.md"] {
+        let text = fs::read_to_string(root().join(name)).unwrap();
+        let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let examples: Vec<&str> = blocks.filter(|block| !block.starts_with("- run:")).collect();
+        assert!(!examples.is_empty(), "{name}");
+        for example in examples {
+            let whole = if example.contains("server:") {
+                example.to_owned()
+            } else {
+                format!("server: {{ command: node }}\n{example}")
+            };
+            let names = sealmark::standard::Names::of_registry();
+            let read = names.with(|known| sealmark::config::parse(&whole, name, known));
+            assert!(read.is_ok(), "{}", read.err().map(|error| error.to_string()).unwrap());
+        }
+    }
+}

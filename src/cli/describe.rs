@@ -1,6 +1,7 @@
 //! `sealmark describe`: the whole registry for programs.
 
 use serde_json::Value;
+use std::fmt::Write as _;
 
 use super::args::DescribeArgs;
 use super::{names, out};
@@ -91,7 +92,7 @@ fn scalar(value: &Value) -> String {
             | '\u{feff}'
             | '\u{fffe}'
             | '\u{ffff}' => {
-                text.push_str(&format!("\\u{:04x}", u32::from(c)));
+                let _ = write!(text, "\\u{:04x}", u32::from(c));
             }
             c => text.push(c),
         }

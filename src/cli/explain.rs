@@ -8,6 +8,7 @@ use crate::docs::{self, words};
 use crate::error::{Error, MET};
 use crate::registry;
 use crate::verdict::RuleDef;
+use std::fmt::Write as _;
 
 /// Columns of the page.
 const WIDTH: usize = 80;
@@ -41,8 +42,8 @@ fn rule_page(check: &Check, rule: &RuleDef) -> String {
     let mut text = format!("{}/{}  {}\n\n", check.id(), rule.id(), rule.verdict());
     text += &para(&check.rule_text(rule));
     text += &para(words::verdict_means(rule.verdict()));
-    text += &format!("\nWhat to do\n{}", para(&docs::what_to_do(check, rule)));
-    text += &format!("\nDecided in {}.\n", rule.file());
+    let _ = write!(text, "\nWhat to do\n{}", para(&docs::what_to_do(check, rule)));
+    let _ = writeln!(text, "\nDecided in {}.", rule.file());
     text
 }
 
@@ -52,7 +53,7 @@ fn page(check: &Check) -> String {
     text += "\n";
     let mut fact = |name: &str, value: &str| {
         let value = wrapped(value, 14, WIDTH);
-        text += &format!("  {name:10}  {}\n", value.trim_start());
+        let _ = writeln!(text, "  {name:10}  {}", value.trim_start());
     };
     fact("pack", check.pack);
     fact("severity", &words::severity(spec));
@@ -72,20 +73,21 @@ fn page(check: &Check) -> String {
     }
     text += "\nWho may decide, strongest first\n";
     for &seen_by in &spec.observers {
-        text += &format!("  {}: {}\n", words::observer(seen_by), words::observer_sees(seen_by));
+        let _ = writeln!(text, "  {}: {}", words::observer(seen_by), words::observer_sees(seen_by));
     }
-    text += "\nRules, the first that applies\n";
+    text += "\nRules, of which one gives the verdict\n";
     for rule in check.rules {
-        text += &format!("  {:12}  {}\n", rule.verdict(), rule.id());
-        text += &format!("{}\n", wrapped(&check.rule_text(rule), 16, WIDTH));
+        let _ = writeln!(text, "  {:12}  {}", rule.verdict(), rule.id());
+        let _ = writeln!(text, "{}", wrapped(&check.rule_text(rule), 16, WIDTH));
     }
     text += "\nSettled by the runner, for every check\n";
     for rule in registry::runner_rules() {
-        text += &format!("  {:12}  {}\n", rule.verdict(), rule.id());
+        let _ = writeln!(text, "  {:12}  {}", rule.verdict(), rule.id());
     }
     text += &probes(check);
-    text += &format!("\nRemediation\n{}", para(&spec.remediation));
-    text += &format!(
+    let _ = write!(text, "\nRemediation\n{}", para(&spec.remediation));
+    let _ = write!(
+        text,
         "\nKnown false results\n{}{}",
         para(&format!("A wrong pass: {}", spec.false_results.pass)),
         para(&format!("A wrong fail: {}", spec.false_results.fail))
@@ -94,7 +96,7 @@ fn page(check: &Check) -> String {
         text += "\nReferences\n";
         spec.references.iter().for_each(|reference| text += &para(reference));
     }
-    text += &format!("\nDecided in {}.\n", words::decided_in(check).join(" and "));
+    let _ = writeln!(text, "\nDecided in {}.", words::decided_in(check).join(" and "));
     text
 }
 
@@ -115,11 +117,11 @@ fn probes(check: &Check) -> String {
             text += "\nProbes\n";
         }
         if group != last {
-            text += &format!("  {group}\n");
+            let _ = writeln!(text, "  {group}");
             last = group;
         }
         let line = format!("    {:ids$}  {}", probe.id, shown(probe));
-        text += &format!("{}\n", line.trim_end());
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     text
 }

@@ -18,7 +18,10 @@ pub fn install(json: bool) {
 
 fn internal(info: &PanicHookInfo<'_>) -> Error {
     let place = info.location().map(|at| format!("{}:{}:{}", at.file(), at.line(), at.column()));
-    fault(info.payload_as_str().unwrap_or("a panic without words"), place.as_deref())
+    let payload = info.payload();
+    let what = payload.downcast_ref::<&str>().copied();
+    let what = what.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    fault(what.unwrap_or("a panic without words"), place.as_deref())
 }
 
 fn fault(what: &str, place: Option<&str>) -> Error {

@@ -134,7 +134,7 @@ fn adjust(config: &mut Config, args: &RunArgs) -> Result<(), Error> {
                     "the check `{id}` belongs to pack `{}`, which --pack leaves out",
                     check.pack
                 ),
-                format!("add it to --pack, or leave --pack out: --only names its pack by itself"),
+                "add it to --pack, or leave --pack out: --only names its pack by itself",
             ));
         }
         only.push(check.pack);

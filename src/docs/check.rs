@@ -6,21 +6,24 @@ use crate::{
     registry,
     verdict::{RuleDef, Verdict},
 };
+use std::fmt::Write as _;
 
 /// `docs/checks/<id>.md`.
 pub(super) fn page(check: &Check) -> String {
     let spec = &*check.spec;
     let mut text = format!("# {}\n\n{WRITTEN}\n**{}**\n\n", check.id(), spec.title.trim());
-    text += &format!("{}\n\n", flat(&spec.question));
+    let _ = writeln!(text, "{}\n", flat(&spec.question));
     text += "| | |\n|---|---|\n";
     for (name, value) in facts(check) {
-        text += &format!("| {name} | {} |\n", cell(&value));
+        let _ = writeln!(text, "| {name} | {} |", cell(&value));
     }
-    text += &format!("\n## Scope\n\n{}: {}\n", words::measures(spec.measures), flat(&spec.scope));
-    text += "\n## Rules\n\nThe first that applies gives the verdict.\n";
+    let _ =
+        write!(text, "\n## Scope\n\n{}: {}\n", words::measures(spec.measures), flat(&spec.scope));
+    text += "\n## Rules\n\nExactly one of them gives the verdict.\n";
     for rule in check.rules {
-        text += &format!(
-            "\n### {}\n\n**{}** · {}\n",
+        let _ = writeln!(
+            text,
+            "\n### {}\n\n**{}** · {}",
             rule.id(),
             rule.verdict(),
             flat(&check.rule_text(rule))
@@ -30,20 +33,25 @@ pub(super) fn page(check: &Check) -> String {
     text += "| rule | verdict | |\n|---|---|---|\n";
     for rule in registry::runner_rules() {
         let id = rule.id();
-        text +=
-            &format!("| <a id=\"{id}\"></a>{id} | {} | {} |\n", rule.verdict(), cell(&rule.text()));
+        let _ = writeln!(
+            text,
+            "| <a id=\"{id}\"></a>{id} | {} | {} |",
+            rule.verdict(),
+            cell(&rule.text())
+        );
     }
     text += &probes(check);
-    text += &format!("\n## Remediation\n\n{}\n", flat(&spec.remediation));
-    text += &format!(
-        "\n## Known false results\n\n- A wrong pass: {}\n- A wrong fail: {}\n",
+    let _ = writeln!(text, "\n## Remediation\n\n{}", flat(&spec.remediation));
+    let _ = writeln!(
+        text,
+        "\n## Known false results\n\n- A wrong pass: {}\n- A wrong fail: {}",
         flat(&spec.false_results.pass),
         flat(&spec.false_results.fail)
     );
     if !spec.references.is_empty() {
         text += "\n## References\n\n";
         for reference in &spec.references {
-            text += &format!("- {}\n", flat(reference));
+            let _ = writeln!(text, "- {}", flat(reference));
         }
     }
     let files: Vec<String> =
@@ -94,8 +102,9 @@ fn probes(check: &Check) -> String {
             Some(input) => code(&visible(&words::quoted_ends(&input))).replace('|', "\\|"),
             None => "made by the check".to_owned(),
         };
-        text += &format!(
-            "| {} | {} | {} | {} | {} |\n",
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} |",
             probe.id,
             if probe.core { "core" } else { "" },
             probe.family.as_deref().unwrap_or_default(),

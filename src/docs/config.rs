@@ -1,6 +1,7 @@
 //! The page of the configuration's keys, from its JSON Schema, and of its limits.
 
 use serde_json::{Map, Value};
+use std::fmt::Write as _;
 
 use super::{WRITTEN, cell, code};
 use crate::config::{Limits, json_schema};
@@ -21,7 +22,7 @@ pub(super) fn page() -> String {
     text += "\n## Limits and times\n\nAll of them are locked: another value makes the run CUSTOM. \
              Times are in seconds, sizes in bytes.\n\n| key | standard | |\n|---|---|---|\n";
     for row in Limits::default().rows() {
-        text += &format!("| `{}` | {} | {} |\n", row.key, row.standard, cell(row.what));
+        let _ = writeln!(text, "| `{}` | {} | {} |", row.key, row.standard, cell(row.what));
     }
     text
 }
@@ -37,8 +38,9 @@ fn rows(root: &Value, node: &Value, prefix: &str, depth: usize, text: &mut Strin
         let target = resolved(root, property);
         let says = |key: &str| property.get(key).or_else(|| target.get(key));
         let default = says("default").map(|value| code(&value.to_string().replace('"', "")));
-        *text += &format!(
-            "| `{key}` | {} | {} | {} |\n",
+        let _ = writeln!(
+            text,
+            "| `{key}` | {} | {} | {} |",
             cell(&type_of(root, property)),
             default.unwrap_or_default(),
             cell(says("description").and_then(Value::as_str).unwrap_or_default()),

@@ -2,6 +2,7 @@
 
 use super::{WRITTEN, cell, words};
 use crate::check::Pack;
+use std::fmt::Write as _;
 
 /// `docs/packs/<pack>.md`.
 pub(super) fn page(pack: &Pack) -> String {
@@ -15,10 +16,11 @@ pub(super) fn page(pack: &Pack) -> String {
         if checks.is_empty() {
             continue;
         }
-        text += &format!("\n## {title}\n\n| check | severity | question |\n|---|---|---|\n");
+        let _ = writeln!(text, "\n## {title}\n\n| check | severity | question |\n|---|---|---|");
         for check in checks {
-            text += &format!(
-                "| [{0}](../checks/{0}.md) | {1} | {2} |\n",
+            let _ = writeln!(
+                text,
+                "| [{0}](../checks/{0}.md) | {1} | {2} |",
                 check.id(),
                 words::severity(&check.spec),
                 cell(&check.spec.question)
