@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Lane, ask::Asker};
 use crate::{
-    check::{Check, Spec},
+    check::{Check, LaneKind, Spec},
     evidence::Evidence,
     stage::{Answer, Ask, BoxFuture, Label, Stage, Stop},
     surface::{Placement, Surface},
@@ -50,7 +50,8 @@ impl Stage for OnStage<'_> {
         Box::pin(async move {
             let sent = strings_of(&ask);
             let asker = Asker::probe(self.check, &label.probe, sent, self.token.clone());
-            self.lane.fair = false;
+            // Elsewhere scripts ask what any client might; the end is still a fair question.
+            self.lane.fair &= self.lane.kind != LaneKind::Hostile;
             let answer = self.lane.exchange(asker, &label, &ask).await?;
             self.lane.tidy();
             Ok(answer)
