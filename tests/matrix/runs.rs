@@ -1,0 +1,237 @@
+//! The runs, each made once for all tests: sealmark as a process of its own, over one server.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{LazyLock, Mutex, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use sealmark::report::{CheckReport, Report};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sealmark-under-test");
+const SERVER: &str = env!("CARGO_BIN_EXE_fixture-server");
+
+/// How many runs are made at once. They mostly wait for each other's servers.
+const AT_ONCE: usize = 4;
+/// No run takes longer.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// What a server is started with beside its flaw.
+enum Setup {
+    /// A command line with these flaws.
+    Flaws(&'static [&'static str]),
+    /// A configuration file with these flaws and these lines.
+    File(&'static [&'static str], &'static str),
+    /// A command line whose root is a fixed directory.
+    FixedRoot,
+}
+
+/// Runs that need more than the one flaw of their name.
+const SPECIAL: [(&str, Setup); 4] = [
+    ("sound", Setup::Flaws(&[])),
+    ("fixed-root", Setup::FixedRoot),
+    (
+        "never-answers-initialize",
+        Setup::File(&["never-answers-initialize"], "timeouts: { start: 0.3 }"),
+    ),
+    ("switched-off", Setup::File(&[], "checks: { shutdown: { enabled: false } }")),
+];
+
+/// Runs that take longest stand first, so that none is still going when all others are done.
+const LONG: [&str; 6] = [
+    "ignores-eof-and-term",
+    "ignores-eof",
+    "stops-reading",
+    "mute-after-wrong-type",
+    "fifo-blocks-all",
+    "silent-tool",
+];
+
+/// One run and what came of it.
+pub(crate) struct Run {
+    /// The flaw, or what else is peculiar.
+    pub(crate) name: String,
+    /// The record as it was written.
+    pub(crate) json: String,
+    report: Result<Report, String>,
+    /// The most memory sealmark took, in KiB; `None` where the system does not say.
+    pub(crate) peak: Option<u64>,
+    /// From its start to its end.
+    pub(crate) took: Duration,
+    /// Files and processes that were still there afterwards.
+    pub(crate) left: Vec<String>,
+}
+
+impl Run {
+    pub(crate) fn report(&self) -> &Report {
+        match &self.report {
+            Ok(report) => report,
+            Err(why) => panic!("{} left no record: {why}", self.name),
+        }
+    }
+
+    pub(crate) fn checks(&self) -> impl Iterator<Item = &CheckReport> {
+        self.report().packs.iter().flat_map(|pack| &pack.checks)
+    }
+
+    pub(crate) fn check(&self, id: &str) -> Option<&CheckReport> {
+        self.checks().find(|check| check.id == id)
+    }
+
+    /// Whether any instance started.
+    pub(crate) fn started(&self) -> bool {
+        self.report().server.instances.iter().any(|instance| instance.started)
+    }
+}
+
+/// The run of that name.
+pub(crate) fn run(name: &str) -> &'static Run {
+    all().iter().find(|run| run.name == name).unwrap_or_else(|| panic!("no run {name}"))
+}
+
+/// Every run, sound first, then in the order in which the server lists its flaws.
+pub(crate) fn all() -> &'static [Run] {
+    static ALL: LazyLock<Vec<Run>> = LazyLock::new(make_all);
+    &ALL
+}
+
+/// The flaws of the fixture server, in its order.
+fn flaws() -> Vec<String> {
+    let listed = Command::new(SERVER).arg("--list-flaws").output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    listed.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+fn make_all() -> Vec<Run> {
+    let mut names = vec!["sound".to_owned()];
+    names.extend(flaws());
+    let special = SPECIAL.iter().map(|(name, _)| (*name).to_owned());
+    names.extend(special.filter(|name| !names.contains(name)).collect::<Vec<_>>());
+    if let Ok(only) = std::env::var("ONLY") {
+        names.retain(|name| name == "sound" || only.split(',').any(|word| word == name));
+    }
+    let mut queue: Vec<(usize, String)> = names.into_iter().enumerate().collect();
+    queue.sort_by_key(|(at, name)| (!LONG.contains(&name.as_str()), *at));
+    let queue = Mutex::new(queue.into_iter());
+    let (send, made) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            let (queue, send) = (&queue, send.clone());
+            scope.spawn(move || {
+                loop {
+                    let next = queue.lock().unwrap().next();
+                    let Some((at, name)) = next else { break };
+                    send.send((at, make(name))).unwrap();
+                }
+            });
+        }
+    });
+    drop(send);
+    let mut made: Vec<(usize, Run)> = made.iter().collect();
+    made.sort_by_key(|(at, _)| *at);
+    made.into_iter().map(|(_, run)| run).collect()
+}
+
+fn make(name: String) -> Run {
+    // A short name: the path of a Unix socket in the sandbox may be 107 bytes long.
+    let parent = tempfile::Builder::new().prefix("m").rand_bytes(4).tempdir().unwrap();
+    let beside = tempfile::tempdir().unwrap();
+    let words = words(&name, beside.path());
+    let began = Instant::now();
+    let output = output(&words, parent.path());
+    let took = began.elapsed();
+    let left = left(parent.path());
+    let peak = output.1.lines().find_map(|line| {
+        line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse().ok()
+    });
+    let report = serde_json::from_str(&output.0).map_err(|error| format!("{error}: {}", output.1));
+    keep(&name, &output.0);
+    Run { name, json: output.0, report, peak, took, left }
+}
+
+/// With `KEEP=DIRECTORY` every record stays there, to be read by a person.
+fn keep(name: &str, json: &str) {
+    if let Some(directory) = std::env::var_os("KEEP") {
+        fs::write(Path::new(&directory).join(format!("{name}.json")), json).unwrap();
+    }
+}
+
+/// The words behind `__record`.
+fn words(name: &str, beside: &Path) -> Vec<String> {
+    let command = |flaws: &[&str], root: &str| {
+        let mut words = vec!["--".to_owned(), SERVER.to_owned()];
+        for flaw in flaws {
+            words.extend(["--flaw".to_owned(), (*flaw).to_owned()]);
+        }
+        words.push(root.to_owned());
+        words
+    };
+    let special = SPECIAL.iter().find(|(known, _)| *known == name).map(|(_, setup)| setup);
+    match special {
+        None => command(&[name], "${sandbox}"),
+        Some(Setup::Flaws(flaws)) => command(flaws, "${sandbox}"),
+        Some(Setup::FixedRoot) => command(&[], &beside.display().to_string()),
+        Some(Setup::File(flaws, lines)) => {
+            let words = command(flaws, "${sandbox}");
+            let args = serde_json::to_string(&words[2..]).unwrap();
+            let server = format!("server: {{ command: {:?}, args: {args} }}\n", words[1]);
+            let file = beside.join("sealmark.yaml");
+            fs::write(&file, format!("{server}{lines}\n")).unwrap();
+            vec![file.display().to_string()]
+        }
+    }
+}
+
+/// Standard output and standard error of one run, whose directories lie below `parent`.
+fn output(words: &[String], parent: &Path) -> (String, String) {
+    let mut child = Command::new(PROGRAM)
+        .arg("__record")
+        .args(words)
+        .env("TMPDIR", parent)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (id, finished) = (child.id(), mpsc::channel::<()>());
+    let watch = thread::spawn(move || {
+        if finished.1.recv_timeout(LONGEST).is_err_and(|e| e == mpsc::RecvTimeoutError::Timeout) {
+            let id = nix::unistd::Pid::from_raw(id.cast_signed());
+            // It may just have ended.
+            let _ = nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGKILL);
+        }
+    });
+    let mut errors = child.stderr.take().unwrap();
+    let errors = thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut errors, &mut text).map(|_| text).unwrap_or_default()
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(finished.0);
+    watch.join().unwrap();
+    (String::from_utf8_lossy(&output.stdout).into_owned(), errors.join().unwrap())
+}
+
+/// Files below the run's parent, and living processes that have it in their environment.
+fn left(parent: &Path) -> Vec<String> {
+    let mut left: Vec<String> = fs::read_dir(parent)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path().display().to_string())
+        .collect();
+    let marker = parent.display().to_string();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let process: PathBuf = entry.path();
+        let environment = fs::read(process.join("environ")).unwrap_or_default();
+        let carries = String::from_utf8_lossy(&environment).contains(&marker);
+        let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+        let dead = |state: &str| state.trim_start().starts_with(['Z', 'X']);
+        if carries && !stat.is_empty() && !stat.rsplit(')').next().is_some_and(dead) {
+            left.push(format!("{} {stat}", process.display()));
+        }
+    }
+    left
+}
