@@ -4,9 +4,10 @@
 
 use std::{
     fs,
-    io::Read,
+    io::{BufRead as _, BufReader, Read},
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -232,21 +233,30 @@ fn a_time_that_is_over_is_an_interruption() {
     assert!(!output.stdout.is_empty(), "what was finished is reported");
 }
 
+/// Waits until the first lane starts, when signals are caught, and keeps what comes on stderr.
+fn started(child: &mut Child) -> JoinHandle<String> {
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("starting")));
+    std::thread::spawn(move || lines.collect::<Vec<_>>().join("\n"))
+}
+
 #[test]
 fn the_first_signal_ends_the_server_and_the_report_is_still_written() {
     let folder = TempDir::new().unwrap();
     let arguments = ["run", "--", SERVER, "--pace", "400", "${sandbox}"];
-    let child = command(folder.path(), &arguments)
+    let mut child = command(folder.path(), &arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    let said = started(&mut child);
+    std::thread::sleep(Duration::from_millis(500));
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
     let began = Instant::now();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(code(&output), 130, "{}", stderr(&output));
-    assert!(stderr(&output).contains("interrupted: ending the server"), "{}", stderr(&output));
+    let said = said.join().unwrap();
+    assert_eq!(code(&output), 130, "{said}");
+    assert!(said.contains("interrupted: ending the server"), "{said}");
     assert!(!output.stdout.is_empty(), "what was finished is reported");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
@@ -254,15 +264,16 @@ fn the_first_signal_ends_the_server_and_the_report_is_still_written() {
 #[test]
 fn the_second_signal_ends_the_program_at_once() {
     let folder = TempDir::new().unwrap();
-    let arguments = ["run", "-q", "--", SERVER, "--flaw", "ignores-eof-and-term", "${sandbox}"];
+    let arguments = ["run", "--", SERVER, "--flaw", "ignores-eof-and-term", "${sandbox}"];
     let mut child = command(folder.path(), &arguments)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let _said = started(&mut child);
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
     for _ in 0..2 {
-        std::thread::sleep(Duration::from_millis(700));
+        std::thread::sleep(Duration::from_millis(300));
         kill(pid, Signal::SIGTERM).unwrap();
     }
     let began = Instant::now();
