@@ -72,13 +72,15 @@ fn nested(value: &Value, depth: usize, text: &mut String) {
     }
 }
 
+/// Words that YAML 1.1 or 1.2 reads as something else than a text.
+const NOT_TEXT: [&str; 9] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
+
 /// A key without quotes where no reader could take it for anything but a text.
 fn key_text(key: &str) -> String {
-    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    // Short words may be numbers or booleans in YAML 1.1: `y`, `no`, `off`.
-    let plain = key.len() > 5 && key.starts_with(|c: char| c.is_ascii_alphabetic());
-    let common = ["id", "rules", "title", "packs", "what"].contains(&key);
-    if common || (plain && key.chars().all(word)) { key.to_owned() } else { scalar(&key.into()) }
+    let plain = key.starts_with(|c: char| c.is_ascii_alphabetic())
+        && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        && !NOT_TEXT.contains(&key.to_lowercase().as_str());
+    if plain { key.to_owned() } else { scalar(&key.into()) }
 }
 
 /// JSON's spelling is YAML's, except for characters YAML wants escaped (YAML 1.2.2, 5.1).
