@@ -21,6 +21,20 @@ pub fn safe(text: &str, cap: usize) -> String {
     out
 }
 
+/// The known word nearest to one that is unknown, if one is near; case does not count.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    // A third of the letters wrong is still the same word; more is another one.
+    let letters = word.chars().count();
+    let far = if letters < 2 { 0 } else { (letters / 3).clamp(1, 3) };
+    known
+        .into_iter()
+        .map(|name| (strsim::osa_distance(&word, &name.to_lowercase()), name))
+        .filter(|&(distance, _)| distance <= far)
+        .min()
+        .map(|(_, name)| name)
+}
+
 /// Whether a character is shown by nothing, or changes how others are shown.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()

@@ -38,7 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("registry", &["check", "judges", "packs", "verdict"]),
     ("standard", &["check", "config", "registry"]),
     // The machine.
-    ("config", &["letter"]),
+    ("config", &["letter", "text"]),
     ("world", &[]),
     ("target", &["check", "evidence", "journal"]),
     ("mcp", &["canary", "evidence", "journal", "stage", "surface"]),

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use crate::check::{Check, Pack};
 use crate::error::Error;
 use crate::registry;
+use crate::text::nearest;
 
 /// The pack of that id.
 pub(crate) fn pack(id: &str) -> Result<&'static Pack, Error> {
@@ -31,19 +32,6 @@ pub(crate) fn check(id: &str) -> Result<&'static Check, Error> {
     registry::check(id).ok_or_else(|| {
         unknown("check", id, known, "`sealmark list-checks` lists the checks of this version")
     })
-}
-
-/// The known name nearest to one that is unknown, if one is near; case does not count.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_lowercase();
-    // A third of the letters wrong is still the same word; more is another one.
-    let far = (word.chars().count() / 3).clamp(1, 3);
-    known
-        .into_iter()
-        .map(|name| (strsim::osa_distance(&word, &name.to_lowercase()), name))
-        .filter(|&(distance, _)| distance <= far)
-        .min()
-        .map(|(_, name)| name)
 }
 
 /// The error for a name of a kind (`check`, `pack`, …) that does not exist. `otherwise` is the help

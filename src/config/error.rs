@@ -153,20 +153,6 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("`{}`", escaped(&head))
 }
 
-/// The known word nearest to one that is unknown, if one is near; case does not count.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_lowercase();
-    // A third of the letters wrong is still the same word; more is another one.
-    let letters = word.chars().count();
-    let far = if letters < 2 { 0 } else { (letters / 3).clamp(1, 3) };
-    known
-        .into_iter()
-        .map(|name| (strsim::osa_distance(&word, &name.to_lowercase()), name))
-        .filter(|&(distance, _)| distance <= far)
-        .min()
-        .map(|(_, name)| name)
-}
-
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Place { line, column, .. } = self.place;
@@ -244,8 +230,8 @@ mod tests {
 
     #[test]
     fn a_near_word_is_suggested_and_a_far_one_is_not() {
-        assert_eq!(nearest("comand", ["command", "cwd"]), Some("command"));
-        assert_eq!(nearest("CWD", ["command", "cwd"]), Some("cwd"));
-        assert_eq!(nearest("zzz", ["command", "cwd"]), None);
+        assert_eq!(crate::text::nearest("comand", ["command", "cwd"]), Some("command"));
+        assert_eq!(crate::text::nearest("CWD", ["command", "cwd"]), Some("cwd"));
+        assert_eq!(crate::text::nearest("zzz", ["command", "cwd"]), None);
     }
 }

@@ -103,7 +103,7 @@ impl Fault {
     pub fn help(&self) -> String {
         match self {
             Self::Unclosed => "close it with `}`, or write `$${` for a literal `${`".into(),
-            Self::Unknown(name) => match super::error::nearest(name, LIVE.iter().copied()) {
+            Self::Unknown(name) => match crate::text::nearest(name, LIVE.iter().copied()) {
                 Some(near) => {
                     format!("did you mean `${{{near}}}`? Write `$${{` for a literal `${{`")
                 }

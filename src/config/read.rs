@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_saphyr::Spanned;
 
-use super::error::{ConfigError, ErrorKind, Place, Source, nearest, quoted};
+use super::error::{ConfigError, ErrorKind, Place, Source, quoted};
 use super::file::{AcceptFile, Entries, File, ServerFile, Text};
 use super::placeholder::{Piece, Placeholder, pieces};
 use super::warn::{self, Warning};
@@ -15,6 +15,7 @@ use super::{
     Accept, CheckOverride, Config, Known, Limits, Profile, Protocol, Server, ToolOverride, World,
 };
 use crate::letter::Letter;
+use crate::text::nearest;
 
 /// The largest file that is read, in bytes.
 pub const MAX_FILE: u64 = 1 << 20;
@@ -31,7 +32,7 @@ pub fn load(path: &Path, known: &Known<'_>) -> Result<(Config, Vec<Warning>), Co
     let about = std::fs::metadata(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => fail(
             "there is no such file".into(),
-            "name another file, or write one with `sealmark init`",
+            "name another file, or give the server itself: `sealmark run -- COMMAND`",
         ),
         _ => {
             fail(format!("the file cannot be read: {error}"), "check the path and its permissions")

@@ -158,8 +158,8 @@ fn broken_yaml_is_refused_where_it_breaks() {
     refuses("server:\n  command: a: b\n", Syntax, (2, 13), "mapping values", "quote");
     refuses("server:\n  command: @x\n", Syntax, (2, 12), "unexpected character", "quote");
     refuses("server: *gone\n", Syntax, (1, 9), "no anchor", "quote");
-    refuses("", Syntax, (1, 1), "no content", "sealmark init");
-    refuses("# only words\n", Syntax, (2, 1), "no content", "sealmark init");
+    refuses("", Syntax, (1, 1), "no content", "configuration.md");
+    refuses("# only words\n", Syntax, (2, 1), "no content", "configuration.md");
     refuses("server: {command: a}\n---\nserver: {}\n", Syntax, (3, 1), "more than one", "---");
     refuses("just words\n", Value, (1, 1), "keys with values", "key: value");
     refuses("\u{1}\u{2}\n", Syntax, (1, 1), "unexpected character", "");
@@ -304,7 +304,7 @@ fn files_that_are_none_are_refused() {
         assert!(error.to_string().contains("a.yaml"));
         error.place
     };
-    refused("no such file", "sealmark init");
+    refused("no such file", "sealmark run -- COMMAND");
     std::fs::create_dir(&path).expect("made");
     refused("directory", "sealmark.yaml");
     std::fs::remove_dir(&path).expect("removed");

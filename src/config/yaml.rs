@@ -3,8 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, Location, MergeKeyPolicy, Options};
 
-use super::error::{ConfigError, ErrorKind, Place, Source, nearest, quoted};
+use super::error::{ConfigError, ErrorKind, Place, Source, quoted};
 use super::file;
+use crate::text::nearest;
 
 /// A configuration of more nodes than this is refused; it also ends an alias bomb, since nodes are
 /// counted as aliases are replayed.
@@ -125,7 +126,7 @@ fn words(error: &Error) -> (ErrorKind, String, String) {
         Error::Eof { .. } => (
             Syntax,
             "the file has no content".to_owned(),
-            "write `server:` with a `command:` below it, or run `sealmark init`".to_owned(),
+            "write `server:` with a `command:` below it, as in docs/configuration.md".to_owned(),
         ),
         Error::MultipleDocuments { .. } => (
             Syntax,
