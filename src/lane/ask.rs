@@ -99,7 +99,7 @@ impl Lane {
         let changes = self.look(&asker.token);
         facts.extend(self.brought_in());
         let own = changes.iter().filter(|change| change.token);
-        facts.extend(own.map(|change| Fact::now(Observer::Filesystem, changed(change))));
+        facts.extend(own.map(|change| Fact::now(Observer::Filesystem, self.changed(change))));
         let reading = self.read(&asked, &asker, tool(ask));
         let line = self.line(&asker, label, ask, &asked, reading.as_ref(), facts);
         self.enter(asker, label, ask, &asked, reading, changes);
@@ -246,10 +246,10 @@ impl Lane {
 
     /// Enters a change that came after its probe was answered.
     pub(super) fn late(&mut self, (check, at): &LineRef, change: &Change) {
+        let fact = Fact::late(Observer::Filesystem, self.changed(change));
         let Some(line) = self.evidence.get_mut(check).and_then(|lines| lines.get_mut(*at)) else {
             return;
         };
-        let fact = Fact::late(Observer::Filesystem, changed(change));
         let unsafe_ =
             registry::check(check).is_some_and(|check| judges::is_breach(&check.spec, &fact));
         line.facts.push(fact);
@@ -309,6 +309,16 @@ impl Lane {
             line.caveats.push("the server asked for a client capability during the call".into());
         }
         line
+    }
+
+    /// The fact of a change.
+    fn changed(&self, change: &Change) -> What {
+        What::Changed { path: self.path(change), how: change.how, inside: change.inside }
+    }
+
+    /// The path of a change as it may be shown: some objects have a canary in their name.
+    pub(super) fn path(&self, change: &Change) -> String {
+        text::safe(&self.canaries.redact(&change.path), 200)
     }
 
     /// Text of the server as it may be shown: canaries and the lane's own paths replaced.
@@ -377,11 +387,6 @@ impl Lane {
             }
         }
     }
-}
-
-/// The fact of a change.
-pub(super) fn changed(change: &Change) -> What {
-    What::Changed { path: text::safe(&change.path, 200), how: change.how, inside: change.inside }
 }
 
 /// The tool a question goes to.

@@ -16,7 +16,7 @@ use crate::{
     discover::Skipped,
     event::Event,
     evidence::Evidence,
-    journal::{Act, Change, Closing, Hit, Noise},
+    journal::{Act, Closing, Hit, Noise},
     report::InstanceInfo,
     surface::{Placement, Surface},
     world::{Graces, Step},
@@ -97,7 +97,13 @@ impl LaneRecord {
 impl Lane {
     /// Ends the instance, looks again, and hands over. By value: no probe after this.
     pub async fn close(mut self) -> LaneRecord {
-        let graces = if self.stopped() { crate::instance::hasty() } else { Graces::default() };
+        let limits = &self.shared.config.limits;
+        let graces = match self.stopped() {
+            true => crate::instance::hasty(),
+            false => {
+                Graces { eof: limits.close_stdin, term: limits.close_term, ..Graces::default() }
+            }
+        };
         let started = self.instance.is_some() || !self.closings.is_empty();
         if let Some(instance) = self.instance.take() {
             let died = instance.has_exited();
@@ -161,18 +167,15 @@ impl Lane {
                 .find(|(token, _)| carries(&root.join(&change.path), &change.path, token));
             match owner.cloned() {
                 Some((_, line)) => self.late(&line, change),
-                None if change.token => self.caveats.push(unowned(change)),
+                None if change.token => self.caveats.push(format!(
+                    "{} outside the sandbox changed after the last answer, and carries no probe's \
+                     token",
+                    self.path(change)
+                )),
                 None => {}
             }
         }
     }
-}
-
-fn unowned(change: &Change) -> String {
-    format!(
-        "{} outside the sandbox changed after the last answer, and carries no probe's token",
-        crate::text::safe(&change.path, 120)
-    )
 }
 
 /// Whether a path or the content of the regular file there carries a token.

@@ -20,7 +20,8 @@ pub(crate) fn table(check: &Check) -> String {
     let sound = line(run("sound").check(&id).unwrap());
     let mut lines = vec![("sound".to_owned(), sound.clone())];
     for run in all().iter().filter(|run| run.name != "sound") {
-        let line = run.check(&id).map_or_else(|| ["gone".to_owned(), String::new(), String::new()], line);
+        let line =
+            run.check(&id).map_or_else(|| ["gone".to_owned(), String::new(), String::new()], line);
         if line != sound {
             lines.push((run.name.clone(), line));
         }
@@ -47,7 +48,8 @@ fn because(check: &CheckReport) -> String {
     let observers = |outcome: Outcome| -> BTreeSet<String> {
         of(outcome).flat_map(|line| &line.verified_by).map(word).collect()
     };
-    let join = |words: &BTreeSet<String>| words.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+    let join =
+        |words: &BTreeSet<String>| words.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
     match check.verdict {
         Verdict::Pass => format!("/ {}", join(&observers(Outcome::Held))),
         Verdict::Fail | Verdict::Part => {
