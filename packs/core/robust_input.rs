@@ -20,6 +20,8 @@ rules! {
     UnknownToolAnswered => Fail,
     /// A call of a tool that does not exist was declined in words, in a result that is no error.
     UnknownToolNotAnError => Part,
+    /// The server ended or stopped answering once and not again on a fresh instance.
+    NotReproduced => Inconclusive,
     /// No valid call was answered, so errors to everything else mean nothing.
     NoValidCallAnswered => Inconclusive,
     /// The tool list was not answered after the probes, so it is not known that the server is well.
@@ -189,14 +191,8 @@ impl Run<'_> {
                 "text" => self.text_calls(tool, callable, beside, probe),
                 "member-names" if callable.control.is_some() => {
                     let mut all = beside.clone();
-                    all.extend(
-                        probe
-                            .value
-                            .as_ref()
-                            .and_then(Value::as_object)
-                            .cloned()
-                            .unwrap_or_default(),
-                    );
+                    let given = probe.value.as_ref().and_then(Value::as_object);
+                    all.extend(given.cloned().unwrap_or_default());
                     vec![all]
                 }
                 _ => continue,
@@ -392,6 +388,11 @@ pub(super) fn decide(collected: &Collected) -> Ruling {
     if !told.is_empty() {
         return Rule::UnknownToolNotAnError.because(told);
     }
+    let once: Vec<_> =
+        collected.probes().iter().filter(|line| line.why == Some(Why::NotReproduced)).collect();
+    if !once.is_empty() {
+        return Rule::NotReproduced.because(once);
+    }
     let controls = |family: &str| -> Vec<&Evidence> {
         let named = |line: &&Evidence| line.family.as_deref() == Some(family);
         collected.controls.iter().filter(named).collect()
@@ -504,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_seen_once_is_no_evidence() {
+    fn a_death_seen_once_leaves_the_question_open() {
         let mut deaths = 0;
         let stage = play(surface([reader()]), move |label, _| {
             (label.probe == "nul" && deaths == 0).then(|| {
@@ -512,7 +513,7 @@ mod tests {
                 Canned::died()
             })
         });
-        assert_eq!(stage.ruled(ID).0, "lived-on");
+        assert_eq!(stage.ruled(ID), ("not-reproduced".into(), Verdict::Inconclusive));
         assert_eq!(stage.of("nul")[0].why, Some(Why::NotReproduced));
         assert!(!stage.of("nul")[0].caveats.is_empty());
     }
@@ -542,8 +543,8 @@ mod tests {
 
     #[test]
     fn errors_to_valid_calls_leave_the_question_open() {
-        let stage =
-            play(surface([reader()]), |label, _| (label.probe != LIST).then(Canned::failed));
+        let failed = |label: &Label, _: &Ask| (label.probe != LIST).then(Canned::failed);
+        let stage = play(surface([reader()]), failed);
         assert_eq!(stage.ruled(ID), ("no-valid-call-answered".into(), Verdict::Inconclusive));
         assert_eq!(stage.of("nul")[0].why, Some(Why::ControlLost));
     }

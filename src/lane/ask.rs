@@ -234,15 +234,6 @@ impl Lane {
         changes
     }
 
-    /// What a change is called in evidence. Names may be canaries themselves.
-    fn changed(&self, change: &Change) -> What {
-        What::Changed {
-            path: text::safe(&self.canaries.redact(&change.path), 200),
-            how: change.how,
-            inside: change.inside,
-        }
-    }
-
     /// Objects from outside whose text a call brought into the sandbox.
     fn brought_in(&self) -> Vec<Fact> {
         let objects = self.sandbox.iter().flat_map(|sandbox| sandbox.brought_in());
@@ -326,6 +317,16 @@ impl Lane {
             line.caveats.push("the server asked for a client capability during the call".into());
         }
         line
+    }
+
+    /// The fact of a change.
+    fn changed(&self, change: &Change) -> What {
+        What::Changed { path: self.path(change), how: change.how, inside: change.inside }
+    }
+
+    /// The path of a change as it may be shown: some objects have a canary in their name.
+    pub(super) fn path(&self, change: &Change) -> String {
+        text::safe(&self.canaries.redact(&change.path), 200)
     }
 
     /// Text of the server as it may be shown: canaries and the lane's own paths replaced.

@@ -16,7 +16,7 @@ use crate::{
     discover::Skipped,
     event::Event,
     evidence::Evidence,
-    journal::{Act, Change, Closing, Hit, Noise},
+    journal::{Act, Closing, Hit, Noise},
     report::InstanceInfo,
     surface::{Placement, Surface},
     world::{Graces, Step},
@@ -102,7 +102,11 @@ impl Lane {
     pub async fn close(mut self) -> LaneRecord {
         // Only a fair end is a question to the server; any other is to be over soon.
         let asks = self.fair && !self.stopped();
-        let graces = if asks { Graces::default() } else { crate::instance::hasty() };
+        let limits = &self.shared.config.limits;
+        let graces = match asks {
+            true => Graces { eof: limits.close_stdin, term: limits.close_term, ..Graces::default() },
+            false => crate::instance::hasty(),
+        };
         let started = self.instance.is_some() || !self.closings.is_empty();
         if let Some(instance) = self.instance.take() {
             let died = instance.has_exited();
@@ -171,18 +175,15 @@ impl Lane {
                 .find(|(token, _)| carries(&root.join(&change.path), &change.path, token));
             match owner.cloned() {
                 Some((_, line)) => self.late(&line, change),
-                None if change.token => self.caveats.push(unowned(change)),
+                None if change.token => self.caveats.push(format!(
+                    "{} outside the sandbox changed after the last answer, and carries no probe's \
+                     token",
+                    self.path(change)
+                )),
                 None => {}
             }
         }
     }
-}
-
-fn unowned(change: &Change) -> String {
-    format!(
-        "{} outside the sandbox changed after the last answer, and carries no probe's token",
-        crate::text::safe(&change.path, 120)
-    )
 }
 
 /// Whether a path or the content of the regular file there carries a token.

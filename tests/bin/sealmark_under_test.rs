@@ -7,9 +7,10 @@ use std::{
 };
 
 use sealmark::{
-    config::{self, Known},
+    config,
     event::Events,
     run::{Request, run},
+    standard::Names,
     world::{Launch, Run, env, shim},
 };
 
@@ -77,7 +78,7 @@ fn record(arguments: &[OsString]) -> ExitCode {
         arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let read = match words.as_slice() {
         [dashes, command @ ..] if dashes == "--" => config::from_command(command),
-        [file] => config::load(Path::new(file), &Known::default()),
+        [file] => Names::of_registry().with(|known| config::load(Path::new(file), known)),
         _ => return ExitCode::FAILURE,
     };
     let (config, warnings) = match read {

@@ -23,30 +23,45 @@ const LONGEST: Duration = Duration::from_secs(120);
 enum Setup {
     /// A command line with these flaws.
     Flaws(&'static [&'static str]),
-    /// A configuration file with these flaws and these lines.
+    /// A configuration file with these flaws and this line.
     File(&'static [&'static str], &'static str),
+    /// A configuration file with the flaw of the run's name and this line.
+    Own(&'static str),
     /// A command line whose root is a fixed directory.
     FixedRoot,
 }
 
 /// Runs that need more than the one flaw of their name.
-const SPECIAL: [(&str, Setup); 4] = [
+const SPECIAL: &[(&str, Setup)] = &[
     ("sound", Setup::Flaws(&[])),
     ("fixed-root", Setup::FixedRoot),
-    (
-        "never-answers-initialize",
-        Setup::File(&["never-answers-initialize"], "timeouts: { start: 0.3 }"),
-    ),
     ("switched-off", Setup::File(&[], "checks: { shutdown: { enabled: false } }")),
+    // Two weaknesses at once, where a rule counts them.
+    ("no-type-check+no-enum-check", Setup::Flaws(&["no-type-check", "no-enum-check"])),
+    ("trims-names+file-uri", Setup::Flaws(&["trims-names", "file-uri"])),
+    ("late-tools+unstable-list", Setup::Flaws(&["late-tools", "unstable-list"])),
+    // Neither tools nor prompts nor resources.
+    ("resources-only+prompts-only", Setup::Flaws(&["resources-only", "prompts-only"])),
+    // A broken control beside a server that is stricter than sound.
+    ("refuses-dotfiles+broken-read", Setup::Flaws(&["refuses-dotfiles", "broken-read"])),
+    ("refuses-hard-links+broken-read", Setup::Flaws(&["refuses-hard-links", "broken-read"])),
+    // What would only take long.
+    ("never-answers-initialize", Setup::Own("timeouts: { start: 0.3 }")),
+    ("ignores-eof", Setup::Own("timeouts: { close_stdin: 1 }")),
+    ("ignores-eof-and-term", Setup::Own("timeouts: { close_stdin: 1, close_term: 1 }")),
+    ("stops-reading", Setup::Own("timeouts: { ping: 1 }")),
+    ("mute-after-wrong-type", Setup::Own("timeouts: { ping: 1 }")),
+    ("answers-100mb", Setup::Own("checks: { robust-input: { enabled: false } }")),
+    ("answers-100mb-id-last", Setup::Own("checks: { robust-input: { enabled: false } }")),
 ];
 
 /// Runs that take longest stand first, so that none is still going when all others are done.
 const LONG: [&str; 6] = [
-    "ignores-eof-and-term",
-    "ignores-eof",
     "stops-reading",
     "mute-after-wrong-type",
-    "fifo-blocks-all",
+    "answers-100mb",
+    "answers-100mb-id-last",
+    "ignores-eof-and-term",
     "silent-tool",
 ];
 
@@ -170,18 +185,20 @@ fn words(name: &str, beside: &Path) -> Vec<String> {
         words
     };
     let special = SPECIAL.iter().find(|(known, _)| *known == name).map(|(_, setup)| setup);
+    let file = |flaws: &[&str], line: &str| {
+        let words = command(flaws, "${sandbox}");
+        let args = serde_json::to_string(&words[2..]).unwrap();
+        let server = format!("server: {{ command: {:?}, args: {args} }}", words[1]);
+        let file = beside.join("sealmark.yaml");
+        fs::write(&file, format!("{server}\n{line}\n")).unwrap();
+        vec![file.display().to_string()]
+    };
     match special {
         None => command(&[name], "${sandbox}"),
         Some(Setup::Flaws(flaws)) => command(flaws, "${sandbox}"),
         Some(Setup::FixedRoot) => command(&[], &beside.display().to_string()),
-        Some(Setup::File(flaws, lines)) => {
-            let words = command(flaws, "${sandbox}");
-            let args = serde_json::to_string(&words[2..]).unwrap();
-            let server = format!("server: {{ command: {:?}, args: {args} }}\n", words[1]);
-            let file = beside.join("sealmark.yaml");
-            fs::write(&file, format!("{server}{lines}\n")).unwrap();
-            vec![file.display().to_string()]
-        }
+        Some(Setup::File(flaws, line)) => file(flaws, line),
+        Some(Setup::Own(line)) => file(&[name], line),
     }
 }
 

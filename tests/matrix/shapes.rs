@@ -76,7 +76,7 @@ fn noise_on_stdout_is_told_and_changes_nothing_else() {
 fn a_list_without_an_end_is_cut_and_said_to_be() {
     for name in ["endless-cursor", "advancing-cursor"] {
         let report = run(name).report();
-        assert!(report.caveats.iter().any(|caveat| caveat.contains("cursor")), "{name}");
+        assert!(report.caveats.iter().any(|caveat| caveat.contains("page 2")), "{name}");
         assert!(report.run.completed && run(name).took < Duration::from_secs(60), "{name}");
         assert_eq!(differing(name), Vec::<String>::new(), "{name}");
     }
@@ -100,7 +100,7 @@ fn servers_without_tools_are_judged_by_what_they_have() {
 fn a_server_that_never_starts_gets_no_letter_and_its_last_words_are_kept() {
     never_started("exits-at-once", &["exit", "missing API key"]);
     never_started("never-answers-initialize", &["did not answer initialize"]);
-    never_started("modern-only", &["-32022"]);
+    never_started("modern-only", &["speaks only 2026-07-28"]);
 }
 
 #[test]
@@ -115,14 +115,14 @@ fn a_server_that_dies_mid_run_is_started_again_and_judged_to_the_end() {
 #[test]
 fn a_server_that_stops_reading_hangs_nobody() {
     assert!(run("stops-reading").took < Duration::from_secs(100));
-    assert_eq!(rule("stops-reading", "robust-input"), "fell-silent-for-good");
+    assert_eq!(rule("stops-reading", "robust-input"), "not-reproduced");
 }
 
 #[test]
 fn a_reply_of_100_mb_is_counted_and_never_held() {
     for name in ["answers-100mb", "answers-100mb-id-last"] {
         let long = |line: &Evidence| line.measured.bytes.is_some_and(|bytes| bytes > 100_000_000);
-        assert!(evidence(name, "robust-input").any(long), "{name}");
+        assert!(evidence(name, "schema-enforced").any(long), "{name}");
         if let Some(peak) = run(name).peak {
             assert!(peak < 60 * 1024, "{name} took {peak} KiB");
         }
@@ -152,7 +152,7 @@ fn a_server_that_refuses_everything_is_not_a_safe_server() {
 fn calls_that_ask_for_sampling_are_no_evidence() {
     for check in ["robust-input", "schema-enforced", "fs-path-escape", "fs-write-escape"] {
         let held = evidence("asks-for-sampling", check)
-            .filter(|line| line.tool.is_some() && line.outcome == Outcome::Held)
+            .filter(|line| line.seq > 0 && line.tool.is_some() && line.outcome == Outcome::Held)
             .count();
         assert_eq!(held, 0, "{check}");
         let check = run("asks-for-sampling").check(check).unwrap();
