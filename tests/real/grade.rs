@@ -112,7 +112,10 @@ fn letters(target: &Target, report: &Report) -> Vec<String> {
         let letter = had.get(pack.as_str()).map_or("none", String::as_str);
         let line = report.packs.iter().find(|one| one.id == *pack).map(|one| one.line());
         (!allowed.contains(letter)).then(|| {
-            format!("pack {pack} is {letter}, expected one of {allowed}: {}", line.unwrap_or_default())
+            format!(
+                "pack {pack} is {letter}, expected one of {allowed}: {}",
+                line.unwrap_or_default()
+            )
         })
     };
     target.letters.iter().filter_map(differs).collect()

@@ -90,9 +90,8 @@ fn exists(check: &Check, expected: &str) -> bool {
     let (verdict, rule) = split(expected);
     let verdicts =
         [Verdict::Pass, Verdict::Part, Verdict::Fail, Verdict::Inconclusive, Verdict::Na];
-    let rule_fits = |id| {
-        registry::rule(check, id).is_some_and(|known| known.verdict().word() == verdict)
-    };
+    let rule_fits =
+        |id| registry::rule(check, id).is_some_and(|known| known.verdict().word() == verdict);
     verdicts.iter().any(|known| known.word() == verdict) && rule.is_none_or(rule_fits)
 }
 
