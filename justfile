@@ -18,11 +18,10 @@ test *FILTER:
 generate:
     UPDATE=1 cargo test --locked --test generated
 
-# Grades the reference filesystem server; needs Node.
+# Installs published servers and grades them; needs Node.js, Python, npm and PyPI.
 real:
-    cargo run --release --locked -- run --fail-under B -- npx -y @modelcontextprotocol/server-filesystem@2.0.1 '${sandbox}'
+    SEALMARK_REAL=1 cargo test --locked --test real
 
-# Three runs over the fixture server with the time of each phase; needs jq.
+# Where time and memory of a run go, beside the server alone; needs Node.js and npm.
 bench:
-    cargo build --release --locked --workspace
-    for n in 1 2 3; do target/release/sealmark run -q --format json -- target/release/fixture-server '${sandbox}' | jq -c '.run | {durationMs, timings}'; done
+    cargo bench --locked -p sealmark-tests --bench run
