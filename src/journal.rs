@@ -79,7 +79,7 @@ pub struct Act {
     pub reply: Reply,
     /// The rule that read it.
     pub reading_rule: String,
-    /// The text of the reply, its head and tail, at most 16 KiB.
+    /// The text of the reply, its head and tail, at most 8 KiB.
     pub text: String,
     /// The question as reports show it.
     pub shown: String,

@@ -34,7 +34,7 @@ use crate::{
 pub use close::LaneRecord;
 
 /// How often the server of one lane is started again before the lane gives up.
-const MOST_RESTARTS: u32 = 12;
+const MOST_RESTARTS: u32 = 24;
 
 /// What all lanes of a run share.
 pub struct Shared {

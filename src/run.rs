@@ -67,10 +67,11 @@ pub async fn run(
     let plan = plan(&request.config, &request.only);
     let shared = Arc::new(prepare(&request.config, &plan, events, interrupt)?);
     let prepared = began.elapsed();
-    let lanes = work_all(&shared, &plan).await;
+    let mut lanes = work_all(&shared, &plan).await;
+    let journal = decide::journal(&mut lanes, &shared);
     let timings = record::timings(&lanes, began, prepared);
     let interrupted = *shared.interrupt.borrow();
-    let decided = decide::decide(&plan, &lanes, &shared, interrupted);
+    let decided = decide::decide(&plan, &lanes, journal, &shared, interrupted);
     let report = record::report(record::Parts {
         request: &request,
         plan: &plan,

@@ -6,7 +6,7 @@ mod fs_special_files;
 
 crate::check::pack! { "fs",
     "Filesystem tools stay inside their directory",
-    "`${sandbox}` is used in the configuration, and a read, list or write tool is confirmed by its control.",
+    "`${sandbox}` is used in the configuration, and the server has a tool that reads, lists or writes files.",
     Needs::Sandbox(&["read", "list", "write"]);
     fs_path_escape = calls,
     fs_symlink_escape = calls,

@@ -30,7 +30,7 @@ use crate::{
 /// Characters of a reply kept in evidence.
 const EXCERPT: usize = 240;
 /// Bytes of a reply kept in the journal for checks of texts: its head, and as much of its tail.
-const KEPT: usize = 8 * 1024;
+const KEPT: usize = 4 * 1024;
 /// How long a server may read a FIFO before it is freed (checks.md, fs-special-files).
 const FIFO_GRACE: Duration = Duration::from_millis(250);
 /// How often a FIFO is tried.

@@ -8,7 +8,7 @@ use super::{Lane, ask::Asker};
 use crate::{
     classes::{CLASSES, ControlSpec, Expect},
     discover,
-    evidence::{Evidence, Observer, What, Why},
+    evidence::{Evidence, Observer, Reply, What, Why},
     stage::{Answer, Ask, Label, Stop},
     surface::{Confirmed, Placement, Surface},
 };
@@ -87,7 +87,14 @@ impl Lane {
                     return Ok(());
                 }
                 why = failure(&line);
+                let replied = line.reply != Reply::None;
                 self.first_controls.entry(placement.tool.clone()).or_insert(line);
+                if !replied {
+                    // A tool that leaves one control without a reply would leave them all.
+                    discover::ABSOLUTE.clone_into(&mut placement.base);
+                    placement.confirmed = Confirmed::Failed(why);
+                    return Ok(());
+                }
             }
         }
         discover::ABSOLUTE.clone_into(&mut placement.base);
@@ -165,7 +172,7 @@ impl Lane {
             }
             Expect::Shows(word) => (!answer.declined && text.contains(word), Observer::Reply),
             Expect::Answered => {
-                let answered = answer.line.reply == crate::evidence::Reply::Answered;
+                let answered = answer.line.reply == Reply::Answered;
                 (!answer.declined && answered, Observer::Reply)
             }
             Expect::Exists(at) => (fs::symlink_metadata(path(at)).is_ok(), Observer::Filesystem),

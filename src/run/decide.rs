@@ -20,10 +20,11 @@ use crate::{
 pub(super) fn decide(
     plan: &Plan,
     lanes: &[Worked],
+    journal: Journal,
     shared: &Shared,
     interrupted: bool,
 ) -> Vec<PackReport> {
-    let scene = Scene::new(lanes, shared, interrupted);
+    let scene = Scene::new(lanes, journal, interrupted);
     plan.packs
         .iter()
         .map(|pack| {
@@ -32,6 +33,22 @@ pub(super) fn decide(
             report
         })
         .collect()
+}
+
+/// The journal of all lanes, moved out of their records: it is the largest thing a run holds.
+pub(super) fn journal(lanes: &mut [Worked], shared: &Shared) -> Journal {
+    let mut journal = Journal::default();
+    for Worked { record, .. } in lanes {
+        journal.acts.append(&mut record.acts);
+        journal.closings.append(&mut record.closings);
+        journal.noise.append(&mut record.noise);
+        journal.noise_count += record.noise_count;
+        journal.messages += record.messages;
+        journal.hits.append(&mut record.hits);
+    }
+    journal.acts.sort_by(|a, b| (&a.lane, a.seq).cmp(&(&b.lane, b.seq)));
+    journal.own_paths = vec![shared.run.root().display().to_string()];
+    journal
 }
 
 /// Everything decisions are made from.
@@ -45,18 +62,7 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    fn new(lanes: &'a [Worked], shared: &Shared, interrupted: bool) -> Self {
-        let mut journal = Journal::default();
-        for Worked { record, .. } in lanes {
-            journal.acts.extend(record.acts.iter().cloned());
-            journal.closings.extend(record.closings.iter().cloned());
-            journal.noise.extend(record.noise.iter().take(100).cloned());
-            journal.noise_count += record.noise_count;
-            journal.messages += record.messages;
-            journal.hits.extend(record.hits.iter().cloned());
-        }
-        journal.acts.sort_by(|a, b| (&a.lane, a.seq).cmp(&(&b.lane, b.seq)));
-        journal.own_paths = vec![shared.run.root().display().to_string()];
+    fn new(lanes: &'a [Worked], mut journal: Journal, interrupted: bool) -> Self {
         let started = lanes.iter().find(|lane| lane.record.instance.started);
         let surface = started.map(|lane| &*lane.record.surface);
         journal.tools = surface.map_or(0, |surface| surface.tools.len());
@@ -72,11 +78,11 @@ impl<'a> Scene<'a> {
         self.lanes.iter().find(|lane| lane.record.kind == check.spec.lane)
     }
 
-    /// Whether some lane confirmed a tool of one of the classes.
-    fn confirms(&self, classes: &[&str]) -> bool {
-        self.lanes.iter().flat_map(|lane| lane.record.placements.iter()).any(|placement| {
-            placement.is_confirmed() && classes.contains(&placement.class.as_str())
-        })
+    /// Whether some lane placed a tool in one of the classes. One whose control failed counts: a
+    /// server that could not be asked is a question left open, not one that does not apply.
+    fn has(&self, classes: &[&str]) -> bool {
+        let mut placements = self.lanes.iter().flat_map(|lane| lane.record.placements.iter());
+        placements.any(|placement| classes.contains(&placement.class.as_str()))
     }
 
     fn offers(&self, operations: &[String]) -> bool {
@@ -94,9 +100,9 @@ fn decide_pack(plan: &Plan, planned: &PlannedPack, scene: &Scene<'_>) -> PackRep
         && scene.not_started.is_none()
         && !scene.interrupted
         && let Needs::Sandbox(classes) = pack.needs
-        && !scene.confirms(classes)
+        && !scene.has(classes)
     {
-        na = Some(format!("no {} tool was confirmed by its control", classes.join(", ")));
+        na = Some(format!("the server has no {} tool", classes.join(", no ")));
     }
     let checks: Vec<CheckReport> =
         planned.checks.iter().map(|check| decide_check(check, na.as_deref(), scene)).collect();
