@@ -81,12 +81,16 @@ async fn ask(
             line.caveats.push("a fresh instance did not end on the same read".into());
             line = line.none(Why::NotReproduced);
             if hung(&again) {
+                let works_on = is_silent(&again);
                 stage.record(again);
-                stage.fresh().await?;
+                if works_on {
+                    stage.fresh().await?;
+                }
             }
         }
-    } else if hung(&line) {
-        // A read that hangs keeps a worker, or eats memory, until its process ends.
+    } else if is_silent(&line) {
+        // A read that goes on keeps a worker, or eats memory, until its process ends. One that was
+        // answered once the FIFO was freed is over.
         stage.fresh().await?;
     }
     stage.record(line);
@@ -124,11 +128,12 @@ fn ended(line: &Evidence) -> bool {
 
 /// Whether the read hung: no answer, or none before the harness freed the FIFO.
 fn hung(line: &Evidence) -> bool {
-    line.facts.iter().any(|fact| match &fact.what {
-        What::Silent => true,
-        What::Figure { name, .. } => name == FIFO_HELD,
-        _ => false,
-    })
+    let held = |what: &What| matches!(what, What::Figure { name, .. } if name == FIFO_HELD);
+    is_silent(line) || line.facts.iter().any(|fact| held(&fact.what))
+}
+
+fn is_silent(line: &Evidence) -> bool {
+    line.facts.iter().any(|fact| fact.what == What::Silent)
 }
 
 pub(super) fn decide(collected: &Collected) -> Ruling {
@@ -318,6 +323,7 @@ mod tests {
         let held = Fact::now(Observer::Process, What::Figure { name: FIFO_HELD.into(), n: 251 });
         let fake = Fake::new([replied(), replied(), replied(), (Life::Replied, vec![held])]).run();
         assert_eq!(fake.ruling().1, Verdict::Part);
+        assert_eq!(fake.fresh, 0, "nothing is left at work");
     }
 
     #[test]
