@@ -104,7 +104,9 @@ impl Lane {
         let asks = self.fair && !self.stopped();
         let limits = &self.shared.config.limits;
         let graces = match asks {
-            true => Graces { eof: limits.close_stdin, term: limits.close_term, ..Graces::default() },
+            true => {
+                Graces { eof: limits.close_stdin, term: limits.close_term, ..Graces::default() }
+            }
             false => crate::instance::hasty(),
         };
         let started = self.instance.is_some() || !self.closings.is_empty();
