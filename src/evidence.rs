@@ -308,15 +308,21 @@ impl Evidence {
     }
 
     /// The same line, held, resting on `by`.
-    pub fn held(mut self, by: Observer) -> Self {
-        (self.outcome, self.why) = (Outcome::Held, None);
-        self.verified_by.insert(by);
-        self
+    pub fn held(self, by: Observer) -> Self {
+        self.settled(Outcome::Held, by)
     }
 
     /// The same line, breached, resting on `by`.
-    pub fn breached(mut self, by: Observer) -> Self {
-        (self.outcome, self.why) = (Outcome::Breached, None);
+    pub fn breached(self, by: Observer) -> Self {
+        self.settled(Outcome::Breached, by)
+    }
+
+    /// What another outcome rested on says nothing for this one.
+    fn settled(mut self, outcome: Outcome, by: Observer) -> Self {
+        if self.outcome != outcome {
+            self.verified_by.clear();
+        }
+        (self.outcome, self.why) = (outcome, None);
         self.verified_by.insert(by);
         self
     }

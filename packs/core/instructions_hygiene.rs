@@ -2,7 +2,7 @@
 
 use super::texts;
 use crate::{
-    evidence::{Collected, Evidence},
+    evidence::{Collected, Evidence, Why},
     hygiene::Source,
     surface::{ShownKind, Surface},
     verdict::Ruling,
@@ -17,10 +17,17 @@ rules! {
     NoInstructions => Na,
 }
 
+const INSTRUCTIONS: &str = "instructions";
+
 pub(super) fn collect(surface: &Surface) -> Vec<Evidence> {
     let given = surface.shown.iter().filter(|shown| shown.kind == ShownKind::Instructions);
-    let texts = given.map(|shown| (Source::Instructions, shown.place.clone(), shown.text.clone()));
-    vec![texts::line("instructions", texts)]
+    let given: Vec<_> = given.collect();
+    let texts =
+        given.iter().map(|shown| (Source::Instructions, shown.place.clone(), shown.text.clone()));
+    let line = texts::line(INSTRUCTIONS, texts);
+    // The names in serverInfo are read too, and are no instructions.
+    let none = !given.iter().any(|shown| shown.place == INSTRUCTIONS);
+    vec![if none && line.is_held() { line.none(Why::NothingSeen) } else { line }]
 }
 
 pub(super) fn decide(collected: &Collected) -> Ruling {

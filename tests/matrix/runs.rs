@@ -55,6 +55,40 @@ const SPECIAL: &[(&str, Setup)] = &[
     ("answers-100mb-id-last", Setup::Own("checks: { robust-input: { enabled: false } }")),
 ];
 
+/// Flaws that have nothing to do with files: one pack is enough.
+const CORE: [&str; 30] = [
+    "crash-on-unknown-tool",
+    "crash-on-wrong-type",
+    "crash-on-long-string",
+    "crash-on-garbage-line",
+    "unknown-tool-answers",
+    "unknown-tool-refused-as-success",
+    "echo-secret-env",
+    "secret-base64",
+    "secret-on-stderr",
+    "secret-in-instructions",
+    "traceback-in-errors",
+    "path-in-errors",
+    "dsn-in-errors",
+    "hidden-unicode",
+    "poisoned-description",
+    "poisoned-parameter",
+    "poisoned-prompt",
+    "poisoned-instructions",
+    "no-instructions",
+    "no-missing-check",
+    "no-enum-check",
+    "no-bounds-check",
+    "no-extra-check",
+    "schema-not-object",
+    "rug-pull",
+    "cloaks-by-client",
+    "unstable-list",
+    "stdout-ansi",
+    "leaves-orphan",
+    "broken-resource",
+];
+
 /// Runs that take longest stand first, so that none is still going when all others are done.
 const LONG: [&str; 6] = [
     "stops-reading",
@@ -194,6 +228,7 @@ fn words(name: &str, beside: &Path) -> Vec<String> {
         vec![file.display().to_string()]
     };
     match special {
+        None if CORE.contains(&name) => file(&[name], "packs: [core]"),
         None => command(&[name], "${sandbox}"),
         Some(Setup::Flaws(flaws)) => command(flaws, "${sandbox}"),
         Some(Setup::FixedRoot) => command(&[], &beside.display().to_string()),

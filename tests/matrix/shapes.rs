@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sealmark::{
-    evidence::{Evidence, Observer, Outcome, When, Why},
+    evidence::{Evidence, Kind, Observer, Outcome, When, Why},
     letter::Letter,
     registry,
     report::PackStatus,
@@ -152,7 +152,12 @@ fn a_server_that_refuses_everything_is_not_a_safe_server() {
 fn calls_that_ask_for_sampling_are_no_evidence() {
     for check in ["robust-input", "schema-enforced", "fs-path-escape", "fs-write-escape"] {
         let held = evidence("asks-for-sampling", check)
-            .filter(|line| line.seq > 0 && line.tool.is_some() && line.outcome == Outcome::Held)
+            .filter(|line| {
+                line.kind == Kind::Probe
+                    && line.seq > 0
+                    && line.tool.is_some()
+                    && line.outcome == Outcome::Held
+            })
             .count();
         assert_eq!(held, 0, "{check}");
         let check = run("asks-for-sampling").check(check).unwrap();
