@@ -158,6 +158,9 @@ pub struct Probe {
     /// Input: a path.
     #[serde(default)]
     pub path: Option<String>,
+    /// With `path`: the pattern searched for, where not the one the control found to work.
+    #[serde(default)]
+    pub pattern: Option<String>,
     /// Input: a source and a destination.
     #[serde(default)]
     pub path_pair: Option<PathPair>,

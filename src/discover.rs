@@ -46,7 +46,7 @@ pub fn place_all(
             Ok(Some(placement)) => placed.push(placement),
             Ok(None) => placed.push(other(tool)),
             Err(why) => {
-                placed.push(other(tool));
+                placed.push(Placement { because: why.clone(), ..other(tool) });
                 skipped.push(Skipped { tool: tool.name.clone(), why });
             }
         }

@@ -162,7 +162,7 @@ pub fn hasty() -> Graces {
 }
 
 /// The end of what the server wrote to its standard error: at most ten lines, each safe to show.
-fn tail(client: &Client) -> String {
+pub fn tail(client: &Client) -> String {
     let all = client.stderr_tail();
     let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(10)..];

@@ -138,6 +138,8 @@ pub mod runner {
         DeepOnly => Na,
         /// The configuration switched the check off.
         SwitchedOff => Na,
+        /// Other checks were chosen for this run.
+        NotChosen => Na,
         /// No instance of the server could be started and initialised.
         ServerDidNotStart => Inconclusive,
         /// The server ended or stopped answering, and could not be started again.

@@ -26,7 +26,7 @@ use crate::{
     journal::{Act, Closing, Hit, Noise},
     plan::LanePlan,
     stage::Stop,
-    surface::{Placement, Surface},
+    surface::{Placement, Surface, Tool},
     target::Sandbox,
     world,
 };
@@ -35,6 +35,10 @@ pub use close::LaneRecord;
 
 /// How often the server of one lane is started again before the lane gives up.
 const MOST_RESTARTS: u32 = 24;
+
+/// How many requests of one lane may stay without a reply before the lane gives up: each costs a
+/// second or more.
+const MOST_SILENCES: u32 = 60;
 
 /// What all lanes of a run share.
 pub struct Shared {
@@ -77,6 +81,8 @@ pub struct Lane {
     fair: bool,
     restarts: u32,
     surface: Arc<Surface>,
+    /// Tools that a later list showed for the first time, or differently.
+    later: Vec<Tool>,
     /// When the server had listed itself.
     listed: Option<Instant>,
     placements: Arc<Vec<Placement>>,
@@ -84,6 +90,10 @@ pub struct Lane {
     seq: u64,
     times: BTreeMap<String, Vec<f64>>,
     answering: Duration,
+    /// The end of the standard error of the instance that was ended last.
+    last_words: String,
+    /// Requests of this lane that got no reply.
+    silences: u32,
     /// Tokens of recent probes, and the line of evidence each belongs to.
     tokens: Vec<(String, LineRef)>,
     acts: Vec<Act>,
@@ -193,12 +203,15 @@ impl Lane {
             fair: true,
             restarts: 0,
             surface: Arc::default(),
+            later: Vec::new(),
             listed: None,
             placements: Arc::default(),
             skipped: Vec::new(),
             seq: 0,
             times: BTreeMap::new(),
             answering: Duration::ZERO,
+            last_words: String::new(),
+            silences: 0,
             tokens: Vec::new(),
             acts: Vec::new(),
             closings: Vec::new(),
@@ -302,6 +315,9 @@ impl Lane {
         if self.stopped() {
             return Err(Stop);
         }
+        if self.silences >= MOST_SILENCES {
+            return Err(self.lost("the server left too many requests without a reply".into()));
+        }
         if self.instance.is_some() {
             return Ok(());
         }
@@ -324,6 +340,11 @@ impl Lane {
 
     fn stopped(&self) -> bool {
         *self.shared.interrupt.borrow()
+    }
+
+    /// Whether a tool was listed before, just like this.
+    fn knows(&self, tool: &Tool) -> bool {
+        self.surface.tools.contains(tool) || self.later.contains(tool)
     }
 
     /// A token that no other probe of the run has.

@@ -114,10 +114,10 @@ fn planned(config: &Config, check: &'static Check, only: &[String]) -> PlannedCh
         Some(_) => Severity::Advisory,
         None => check.spec.effective_severity(),
     };
-    let off =
-        set.and_then(|set| set.enabled) == Some(false) || !only.is_empty() && !only.contains(&id);
-    let settled = if off {
+    let settled = if set.and_then(|set| set.enabled) == Some(false) {
         Some(Rule::SwitchedOff)
+    } else if !only.is_empty() && !only.contains(&id) {
+        Some(Rule::NotChosen)
     } else if check.spec.deep && config.profile != Profile::Deep {
         Some(Rule::DeepOnly)
     } else {

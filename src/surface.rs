@@ -160,6 +160,28 @@ impl Placement {
         arguments
     }
 
+    /// A path inside the sandbox as this server understands it, placeholders unexpanded.
+    pub fn inside(&self, rest: &str) -> String {
+        match (rest, self.base.as_str()) {
+            ("", "") => ".".into(),
+            (rest, base) => format!("{base}{rest}").trim_end_matches('/').into(),
+        }
+    }
+
+    /// Puts a value in front of the only one of an array that holds a role.
+    pub fn put_before(&self, role: &str, arguments: &mut Value, value: String) {
+        for slot in self.slots.iter().filter(|slot| slot.role == role) {
+            let Some((Step::First, way)) = slot.way.split_last() else { continue };
+            let at = way.iter().try_fold(&mut *arguments, |at, step| match step {
+                Step::Key(name) => at.get_mut(name),
+                Step::First => at.get_mut(0),
+            });
+            if let Some(items) = at.and_then(Value::as_array_mut) {
+                items.insert(0, Value::from(value.clone()));
+            }
+        }
+    }
+
     /// Whether the tool takes this role.
     pub fn takes(&self, role: &str) -> bool {
         self.slots.iter().any(|slot| slot.role == role)

@@ -72,9 +72,9 @@ fn placed_arguments(
     placement: &Placement,
 ) -> Option<Map<String, Value>> {
     let path = match placement.operation.as_str() {
-        "read" | "multi-read" | "stat" => stage.expand("${sandbox}/ok.txt"),
-        "list" | "tree" | "search" => stage.expand("${sandbox}"),
-        "write" => stage.expand("${sandbox}/sm-core.txt"),
+        "read" | "multi-read" | "stat" => stage.expand(&placement.inside("ok.txt")),
+        "list" | "tree" | "search" => stage.expand(&placement.inside("")),
+        "write" => stage.expand(&placement.inside("sm-core.txt")),
         _ => return None,
     };
     let arguments =

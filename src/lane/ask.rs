@@ -90,6 +90,7 @@ impl Lane {
         let patience = self.patience(ask, &asker);
         let may_hang = asker.spec.is_some_and(|spec| spec.observers.contains(&Observer::Process));
         let (mut asked, fifo) = self.wait(ask, label, patience, may_hang).await?;
+        self.last_words.clear();
         self.shared.events.tell(Event::Answered { lane: self.kind.name() });
         let mut facts = self.life_facts(&mut asked).await;
         if let Some(ms) = fifo {
@@ -101,7 +102,7 @@ impl Lane {
         self.note_time(ask, &asked);
         facts.extend(asked.hits.iter().map(|hit| self.canary_fact(hit)));
         let changes = self.look(&asker.token);
-        facts.extend(self.brought_in());
+        facts.extend(self.brought_in(asker.spec));
         let own = changes.iter().filter(|change| change.token);
         facts.extend(own.map(|change| Fact::now(Observer::Filesystem, self.changed(change))));
         let reading = self.read(&asked, &asker, tool(ask));
@@ -170,9 +171,11 @@ impl Lane {
             Life::Silent => {
                 // What is still at work inside cannot be expected to end at once.
                 self.fair = false;
+                self.silences += 1;
                 process(What::Silent)
             }
             Life::Mute => {
+                self.silences += 1;
                 self.drop_instance("kill").await;
                 process(What::Mute)
             }
@@ -193,6 +196,7 @@ impl Lane {
         let Some(instance) = self.instance.take() else { return };
         let began = Instant::now();
         let (ending, mut client) = instance.end(hasty()).await;
+        self.last_words = crate::instance::tail(&client);
         self.take_in(&mut client);
         self.left.extend(ending.left);
         self.closings.push(crate::journal::Closing {
@@ -235,12 +239,14 @@ impl Lane {
     }
 
     /// Objects from outside whose text a call brought into the sandbox.
-    fn brought_in(&self) -> Vec<Fact> {
+    fn brought_in(&self, spec: Option<&Spec>) -> Vec<Fact> {
+        let watches = spec.is_some_and(|spec| spec.observers.contains(&Observer::Filesystem));
+        let by = if watches { Observer::Filesystem } else { Observer::Canary };
         let objects = self.sandbox.iter().flat_map(|sandbox| sandbox.brought_in());
         objects
             .map(|object| {
                 Fact::now(
-                    Observer::Filesystem,
+                    by,
                     What::Canary {
                         object: object.clone(),
                         inside: false,
@@ -304,6 +310,10 @@ impl Lane {
             .unwrap_or_default();
         if asked.reply.as_ref().is_some_and(|reply| !reply.whole) {
             line.caveats.push("the reply was longer than what is kept".into());
+        }
+        if matches!(asked.life, Life::Died(_)) && !self.last_words.is_empty() {
+            let words = self.last_words.replace('\n', " / ");
+            line.caveats.push(format!("its standard error ended: {}", self.shown(&words)));
         }
         if let Some(spec) = asker.spec {
             let (outcome, why, by) = (judges::weigh)(spec, reading, &facts);

@@ -18,7 +18,7 @@ use crate::{
     evidence::Evidence,
     journal::{Act, Closing, Hit, Noise},
     report::InstanceInfo,
-    surface::{Placement, Surface},
+    surface::{Placement, Surface, Tool},
     world::{Graces, Step},
 };
 
@@ -31,6 +31,8 @@ pub struct LaneRecord {
     pub kind: LaneKind,
     /// What its server showed.
     pub surface: Arc<Surface>,
+    /// Tools that a later list showed for the first time, or differently.
+    pub later: Vec<Tool>,
     /// When it had listed itself.
     pub listed: Option<Instant>,
     /// Its tools as placed.
@@ -71,6 +73,7 @@ impl LaneRecord {
         Self {
             kind,
             surface: Arc::default(),
+            later: Vec::new(),
             listed: None,
             placements: Arc::default(),
             skipped: Vec::new(),
@@ -138,6 +141,7 @@ impl Lane {
         LaneRecord {
             kind: self.kind,
             surface: self.surface,
+            later: self.later,
             listed: self.listed,
             placements: self.placements,
             skipped: self.skipped,

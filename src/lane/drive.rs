@@ -12,6 +12,8 @@ use crate::{
 
 /// A tool that ended the server so often gets no more probes of a check.
 const MOST_DEATHS: usize = 3;
+/// A tool that left so many probes in a row without a reply gets no more of a check.
+const MOST_SILENCES: usize = 3;
 /// After so many probes the control is run again in between.
 const CONTROL_EVERY: usize = 24;
 
@@ -65,12 +67,14 @@ impl Lane {
         let id = check.id();
         let mut since = self.evidence.get(&id).map_or(0, Vec::len);
         let mut deaths = 0;
+        let mut silences = 0;
         for (n, probe) in probes.iter().enumerate() {
-            if deaths >= MOST_DEATHS {
+            if deaths >= MOST_DEATHS || silences >= MOST_SILENCES {
                 break;
             }
             let life = self.probe(check, placement, probe).await?;
             deaths += usize::from(matches!(life, Life::Died(_) | Life::Mute));
+            silences = if life == Life::Silent { silences + 1 } else { 0 };
             let due = (n + 1) % CONTROL_EVERY == 0 && n + 1 < probes.len();
             if life != Life::Replied || due || n + 1 == probes.len() {
                 since = self.control_between(&id, placement, since).await?;
@@ -130,13 +134,15 @@ impl Lane {
         }
         if placement.takes("pattern") {
             let spec = self.proofs.get(&placement.tool).map(|proof| proof.spec);
-            let pattern = spec.and_then(|spec| spec.values.get("pattern"));
-            values.push(("pattern", pattern.cloned().unwrap_or_else(|| "*".into())));
+            let worked = spec.and_then(|spec| spec.values.get("pattern")).cloned();
+            let pattern = probe.pattern.as_ref().map(|pattern| self.expanded(pattern, &token));
+            values.push(("pattern", pattern.or(worked).unwrap_or_else(|| "*".into())));
         }
         let pairs: Vec<(&str, &str)> =
             values.iter().map(|(role, value)| (*role, value.as_str())).collect();
-        let shown: Vec<String> =
+        let mut shown: Vec<String> =
             rebased.iter().map(|(role, value)| format!("{role}={value}")).collect();
+        shown.extend(probe.pattern.iter().map(|pattern| format!("pattern={pattern}")));
         let label = Label {
             probe: probe.id.clone(),
             core: probe.core,
@@ -146,7 +152,13 @@ impl Lane {
             ..Label::default()
         };
         let sent = values.iter().map(|(_, value)| value.clone()).collect();
-        let ask = Ask::call(&placement.tool, placement.arguments(&pairs));
+        let mut arguments = placement.arguments(&pairs);
+        if placement.operation == MULTI_READ {
+            // A guard that looks at the first path only is met by a good one in front.
+            let good = self.expanded(&placement.inside("ok.txt"), &token);
+            placement.put_before("path", &mut arguments, good);
+        }
+        let ask = Ask::call(&placement.tool, arguments);
         let asker = Asker::probe(check, &probe.id, sent, token.clone());
         let answer = self.exchange(asker, &label, &ask).await?;
         let mut line = answer.line;
@@ -201,6 +213,9 @@ impl Lane {
         })
     }
 }
+
+/// The operation that takes several paths at once (packs/classes.yaml).
+const MULTI_READ: &str = "multi-read";
 
 /// What the targets of edit probes contain (seeds/sandbox.yaml).
 const FIND: &str = "harbour";

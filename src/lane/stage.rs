@@ -10,6 +10,9 @@ use crate::{
     surface::{Placement, Surface},
 };
 
+/// How many tools that showed up differently in a later list are kept.
+const MOST_LATER: usize = 1_000;
+
 /// A lane with one check on it.
 pub(super) struct OnStage<'a> {
     lane: &'a mut Lane,
@@ -66,7 +69,13 @@ impl Stage for OnStage<'_> {
                 listed = instance.client.list_tools(limit) => listed,
                 _ = interrupt.wait_for(|stop| *stop) => return Err(Stop),
             };
-            Ok(listed.ok().map(|listing| Surface {
+            let Ok(listing) = listed else { return Ok(None) };
+            for tool in listing.tools.iter().take(MOST_LATER) {
+                if !self.lane.knows(tool) {
+                    self.lane.later.push(tool.clone());
+                }
+            }
+            Ok(Some(Surface {
                 tools: listing.tools,
                 troubles: listing.troubles,
                 ..Surface::clone(&self.lane.surface)

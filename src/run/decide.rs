@@ -55,7 +55,8 @@ pub(super) fn journal(lanes: &mut [Worked], shared: &Shared) -> Journal {
 struct Scene<'a> {
     lanes: &'a [Worked],
     journal: Journal,
-    surface: Option<&'a Surface>,
+    /// What all lanes showed, at any time.
+    surface: Option<Surface>,
     interrupted: bool,
     /// Why no instance started, when none did.
     not_started: Option<String>,
@@ -64,8 +65,8 @@ struct Scene<'a> {
 impl<'a> Scene<'a> {
     fn new(lanes: &'a [Worked], mut journal: Journal, interrupted: bool) -> Self {
         let started = lanes.iter().find(|lane| lane.record.instance.started);
-        let surface = started.map(|lane| &*lane.record.surface);
-        journal.tools = surface.map_or(0, |surface| surface.tools.len());
+        journal.tools = started.map_or(0, |lane| lane.record.surface.tools.len());
+        let surface = started.map(|_| everything_shown(lanes));
         let not_started = started.is_none().then(|| {
             let troubles = lanes.iter().filter_map(|lane| lane.record.instance.trouble.clone());
             troubles.into_iter().next().unwrap_or_else(|| "no instance was started".into())
@@ -91,6 +92,28 @@ impl<'a> Scene<'a> {
             .flat_map(|lane| lane.record.placements.iter())
             .any(|placement| operations.contains(&placement.operation))
     }
+}
+
+/// What the first instance showed, and whatever any other list, of any lane and at any time, showed
+/// besides: a text that is hidden from the first look is still a text of the server.
+fn everything_shown(lanes: &[Worked]) -> Surface {
+    let mut records = lanes.iter().map(|lane| &lane.record).filter(|r| r.instance.started);
+    let Some(first) = records.next() else { return Surface::default() };
+    let mut all = Surface::clone(&first.surface);
+    let others = lanes.iter().map(|lane| &lane.record);
+    for record in others {
+        for tool in record.surface.tools.iter().chain(&record.later) {
+            if !all.tools.contains(tool) {
+                all.tools.push(tool.clone());
+            }
+        }
+        for shown in &record.surface.shown {
+            if !all.shown.contains(shown) {
+                all.shown.push(shown.clone());
+            }
+        }
+    }
+    all
 }
 
 fn decide_pack(plan: &Plan, planned: &PlannedPack, scene: &Scene<'_>) -> PackReport {
@@ -198,7 +221,7 @@ fn collect(check: &Check, scene: &Scene<'_>) -> Vec<Evidence> {
     let listed = |surface: &Surface| *surface != Surface::default();
     match check.collect {
         Collect::Surface(collect) => {
-            scene.surface.filter(|surface| listed(surface)).map(collect).unwrap_or_default()
+            scene.surface.as_ref().filter(|s| listed(s)).map(collect).unwrap_or_default()
         }
         Collect::Journal(collect) if scene.surface.is_some() => collect(&scene.journal),
         Collect::Journal(_) => Vec::new(),

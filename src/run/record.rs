@@ -144,12 +144,51 @@ fn tools(lanes: &[Worked]) -> Vec<ToolInfo> {
 /// The plan's lines, tools that could not be placed, and tools beyond those judged.
 fn not_covered(plan: &Plan, lanes: &[Worked]) -> Vec<NotCovered> {
     let mut lines = plan.not_covered.clone();
+    if plan.sandbox {
+        lines.extend(unasked(lanes));
+    }
     let mut seen = std::collections::BTreeSet::new();
     for skipped in lanes.iter().flat_map(|lane| &lane.record.skipped) {
         if seen.insert(&skipped.tool) {
             lines.push(NotCovered {
                 what: format!("tool {}", text::safe(&skipped.tool, 128)),
                 why: text::safe(&skipped.why, 200),
+            });
+        }
+    }
+    lines
+}
+
+/// Tools that no pack with a target asked: named, so that nobody takes a letter for theirs.
+fn unasked(lanes: &[Worked]) -> Vec<NotCovered> {
+    const NAMED: usize = 20;
+    let tools = decide::tools(lanes);
+    let mut lines = Vec::new();
+    let others: Vec<String> = tools
+        .values()
+        .filter(|placement| placement.class == "other")
+        .map(|placement| text::safe(&placement.tool, 64))
+        .collect();
+    if !others.is_empty() {
+        let more = others.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = others[..others.len().min(NAMED)].join(", ");
+        lines.push(NotCovered {
+            what: format!("what these tools do with files: {named}{more}"),
+            why: "no published words place them, so no probe with a path was sent to them".into(),
+        });
+    }
+    for placement in tools.values().take(200) {
+        if let Confirmed::Failed(why) = &placement.confirmed
+            && lines.len() < NAMED
+        {
+            lines.push(NotCovered {
+                what: format!(
+                    "tool {} as {}",
+                    text::safe(&placement.tool, 64),
+                    placement.operation
+                ),
+                why: text::safe(why, 200),
             });
         }
     }
@@ -177,7 +216,7 @@ impl Report {
     /// environment and no path of the run leaves with the record, whatever put it there.
     fn without_secrets(self, shared: &Shared) -> Self {
         static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
-            Regex::new("sm-[0-9a-f]{16}")
+            Regex::new("(?i)sm-[0-9a-f]{16}")
                 .expect("the pattern is a constant that every run compiles")
         });
         let Ok(json) = serde_json::to_string(&self) else { return self };
