@@ -1,7 +1,8 @@
 //! Every check of every pack, proved both ways: real servers, each wrong in one way, run whole, and
 //! what was decided compared with what is written in the tables beside this file.
 //!
-//! `UPDATE=1 cargo test --test matrix` rewrites the tables.
+//! `UPDATE=1 cargo test --test matrix` rewrites the tables. `KEEP=DIRECTORY` keeps every record
+//! there. `ONLY=FLAW,FLAW` makes those runs alone, to look into one of them: then other tests fail.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
