@@ -182,6 +182,10 @@ pub struct Probe {
     /// Only with `--profile deep`.
     #[serde(default)]
     pub deep: bool,
+    /// A secret of the environment in the reply is what this probe asks about. In other replies it
+    /// belongs to the check of secrets.
+    #[serde(default)]
+    pub environment: bool,
     /// Once for the server instead of once for each tool.
     #[serde(default)]
     pub once: bool,

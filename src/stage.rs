@@ -60,6 +60,8 @@ pub struct Label {
     pub control: bool,
     /// Whether the arguments are valid by the declared schema.
     pub valid: bool,
+    /// Whether a secret of the environment is what is asked about.
+    pub environment: bool,
     /// The input as shown in reports, placeholders unexpanded.
     pub sent: String,
     /// A FIFO the server may hang on: watched while waiting, and freed 250 ms after the server was

@@ -73,7 +73,7 @@ impl Run<'_> {
             control: false,
             valid,
             sent: super::shown(&sent.to_string()),
-            fifo: None,
+            ..Label::default()
         };
         let mut answer = self.stage.ask(label.clone(), ask.clone()).await?;
         if is_lost(&answer.life) {

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     check::Probe,
     evidence::{Collected, Evidence, Fact, Kind, Observer, Reply, What, Why},
-    stage::{Ask, BoxFuture, Label, Stage, Stop},
+    stage::{Ask, BoxFuture, Label, Life, Stage, Stop},
     surface::Tool,
     verdict::Ruling,
 };
@@ -39,18 +39,22 @@ const MAX_ARGUMENTS: usize = 4;
 pub(super) fn collect<'a>(stage: &'a mut dyn Stage) -> BoxFuture<'a, Result<(), Stop>> {
     Box::pin(async move {
         let surface = stage.surface();
+        let mut lost = 0;
         for (place, tool) in surface.tools.iter().enumerate() {
             let faults = schema::faults(tool.input_schema());
             let sound = faults.is_empty();
             stage.record(static_line(tool, &faults));
             // What a schema forbids is not known when it does not compile.
-            if sound && place < MAX_TOOLS {
-                behaviour(stage, tool).await?;
+            if sound && place < MAX_TOOLS && lost < MOST_LOST {
+                behaviour(stage, tool, &mut lost).await?;
             }
         }
         Ok(())
     })
 }
+
+/// After so many lost instances no further call is made: robust-input asks about those.
+const MOST_LOST: usize = 4;
 
 fn static_line(tool: &Tool, faults: &[String]) -> Evidence {
     let mut line = Evidence::new(Kind::Probe, SCHEMA);
@@ -64,7 +68,7 @@ fn static_line(tool: &Tool, faults: &[String]) -> Evidence {
     if faults.is_empty() { line.held(Observer::Reply) } else { line.breached(Observer::Reply) }
 }
 
-async fn behaviour(stage: &mut dyn Stage, tool: &Tool) -> Result<(), Stop> {
+async fn behaviour(stage: &mut dyn Stage, tool: &Tool, lost: &mut usize) -> Result<(), Stop> {
     let callable = arguments::callable(stage, tool);
     let probes = stage.spec().probes.iter();
     let planned: Vec<_> = probes
@@ -79,6 +83,9 @@ async fn behaviour(stage: &mut dyn Stage, tool: &Tool) -> Result<(), Stop> {
         if needs_valid_rest(probe) && works != Some(true) {
             continue;
         }
+        if *lost >= MOST_LOST {
+            break;
+        }
         let arguments = Value::Object(arguments);
         let label = Label {
             probe: probe.id.clone(),
@@ -88,6 +95,7 @@ async fn behaviour(stage: &mut dyn Stage, tool: &Tool) -> Result<(), Stop> {
             ..Label::default()
         };
         let answer = stage.ask(label, Ask::call(&tool.name, arguments)).await?;
+        *lost += usize::from(matches!(answer.life, Life::Died(_) | Life::Mute));
         let line = answer.line;
         stage.record(if answer.tainted {
             line.none(Why::Tainted)

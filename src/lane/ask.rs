@@ -100,7 +100,8 @@ impl Lane {
             ));
         }
         self.note_time(ask, &asked);
-        facts.extend(asked.hits.iter().map(|hit| self.canary_fact(hit)));
+        let asked_for = |hit: &&Hit| label.environment || !hit.object.starts_with("env ");
+        facts.extend(asked.hits.iter().filter(asked_for).map(|hit| self.canary_fact(hit)));
         let changes = self.look(&asker.token);
         facts.extend(self.brought_in(asker.spec));
         let own = changes.iter().filter(|change| change.token);

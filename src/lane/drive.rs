@@ -147,6 +147,7 @@ impl Lane {
             probe: probe.id.clone(),
             core: probe.core,
             family: probe.family.clone(),
+            environment: probe.environment,
             valid: true,
             sent: format!("{} {}", placement.tool, shown.join(" ")),
             ..Label::default()
