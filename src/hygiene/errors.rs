@@ -69,6 +69,9 @@ pub fn scan_error(text: &str, sent: &[&str], own: &[&str]) -> Vec<ErrorFinding> 
     findings
 }
 
+/// Characters of a name after which its head tells whose it is.
+const LONG_NAME: usize = 64;
+
 /// What the harness itself put into the world.
 struct Known<'a> {
     sent: &'a [&'a str],
@@ -90,11 +93,16 @@ impl Known<'_> {
         })
     }
 
+    /// Whether a path ends in a sent argument. Of a long name its head is enough: the text, or what
+    /// is known of the argument, may have been cut.
     fn ends_in_sent(&self, path: &str) -> bool {
-        self.sent.iter().any(|sent| {
-            let tail = sent.trim_start_matches(['/', '.']);
-            tail.len() >= ECHO_MIN && path.ends_with(tail)
-        })
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let head = name.char_indices().nth(LONG_NAME).map(|(end, _)| &name[..end]);
+        head.is_some_and(|head| self.was_sent(head))
+            || self.sent.iter().any(|sent| {
+                let tail = sent.trim_start_matches(['/', '.']);
+                tail.len() >= ECHO_MIN && path.ends_with(tail)
+            })
     }
 }
 

@@ -279,3 +279,14 @@ fn bulk_of_any_kind_is_read_in_linear_time() {
         assert!(started.elapsed().as_secs() < 20, "{piece:?} took {:?}", started.elapsed());
     }
 }
+
+#[test]
+fn a_long_name_that_was_sent_is_no_path_of_the_server_even_when_cut() {
+    let long = "a".repeat(4096);
+    let text =
+        format!("File name too long: '/opt/x/site-packages/tzdata/{}\n…\n", "a".repeat(5000));
+    let found = scan_error(&text, &[&long], &[]);
+    assert!(found.iter().all(|finding| finding.weight == ErrorWeight::Note), "{found:?}");
+    let other = scan_error(&text, &["b"], &[]);
+    assert!(other.iter().any(|finding| finding.weight == ErrorWeight::CodePath), "{other:?}");
+}
