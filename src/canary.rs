@@ -30,10 +30,9 @@ pub const REDACTED: &str = "<canary>";
 /// How closely a canary is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The content of a file, a row, a page: raw, base64, hexadecimal, reversed.
+    /// The content of a file, a row, a page: raw, base64, hexadecimal, percent-encoded, reversed.
     Plain,
-    /// A secret such as an environment variable: also percent-encoded, and any 12 consecutive
-    /// characters of it.
+    /// A secret such as an environment variable: also any 12 consecutive characters of it.
     Secret,
 }
 
@@ -124,6 +123,9 @@ impl Canaries {
             .match_kind(MatchKind::Standard)
             .start_kind(StartKind::Unanchored)
             .prefilter(false)
+            // A server may change the case. For base64 that is too generous, and harmless: no
+            // spelling is short enough to be met by chance in either case.
+            .ascii_case_insensitive(true)
             .build(&spellings)
             .map_err(|_| CanaryError::Automaton)?;
         let start = dfa.start_state(Anchored::No).map_err(|_| CanaryError::Automaton)?;
@@ -150,15 +152,25 @@ impl Canaries {
     /// The canaries in a text, each object and form once.
     pub fn scan_text(self: &Arc<Self>, text: &str) -> Vec<(usize, Form)> {
         let mut found = Vec::new();
-        self.scan_into(text, &mut found);
+        self.scan_parts([text.as_bytes()], &mut found);
         found
     }
 
-    /// Adds to `seen` what the decoded strings and keys of a message hold beyond it. A token that
-    /// was not seen as it stands was escaped.
+    /// Adds to `seen` what the decoded strings and keys of a message hold beyond it, and what
+    /// [`Canaries::scan_composed`] finds. A token that was not seen as it stands was escaped.
     pub fn scan_value(self: &Arc<Self>, value: &Value, seen: &mut Vec<(usize, Form)>) {
+        self.scan_walk(value, true, seen);
+    }
+
+    /// Adds to `seen` what no single string of a message shows: bytes written as an array of at
+    /// least [`MIN_TOKEN`] numbers from 0 to 255, and texts split over adjacent blocks.
+    pub fn scan_composed(self: &Arc<Self>, value: &Value, seen: &mut Vec<(usize, Form)>) {
+        self.scan_walk(value, false, seen);
+    }
+
+    fn scan_walk(self: &Arc<Self>, value: &Value, strings: bool, seen: &mut Vec<(usize, Form)>) {
         let mut found = Vec::new();
-        self.walk(value, &mut found);
+        self.walk(value, strings, &mut found);
         for (object, form) in found {
             let form = match form {
                 Form::Raw if !seen.contains(&(object, Form::Raw)) => Form::Escaped,
@@ -171,28 +183,47 @@ impl Canaries {
     }
 
     // serde_json bounds the depth of a parsed value at 128.
-    fn walk(self: &Arc<Self>, value: &Value, found: &mut Vec<(usize, Form)>) {
+    fn walk(self: &Arc<Self>, value: &Value, strings: bool, found: &mut Vec<(usize, Form)>) {
         match value {
-            Value::String(text) => self.scan_into(text, found),
-            Value::Array(items) => items.iter().for_each(|item| self.walk(item, found)),
+            Value::String(text) if strings => self.scan_parts([text.as_bytes()], found),
+            Value::Array(items) => {
+                if let Some(bytes) = bytes_of(items) {
+                    return self.scan_parts([bytes.as_slice()], found);
+                }
+                for blocks in items.chunk_by(|one, next| text_of(one).and(text_of(next)).is_some())
+                {
+                    if blocks.len() > 1 {
+                        let texts = blocks.iter().filter_map(text_of).map(str::as_bytes);
+                        self.scan_parts(texts, found);
+                    }
+                }
+                items.iter().for_each(|item| self.walk(item, strings, found));
+            }
             Value::Object(members) => {
                 for (key, value) in members {
-                    self.scan_into(key, found);
-                    self.walk(value, found);
+                    if strings {
+                        self.scan_parts([key.as_bytes()], found);
+                    }
+                    self.walk(value, strings, found);
                 }
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    fn scan_into(self: &Arc<Self>, text: &str, found: &mut Vec<(usize, Form)>) {
+    /// Scans parts as the one text they make.
+    fn scan_parts<'a>(
+        self: &Arc<Self>,
+        parts: impl IntoIterator<Item = &'a [u8]>,
+        found: &mut Vec<(usize, Form)>,
+    ) {
         let mut note = |object, form| {
             if !found.contains(&(object, form)) {
                 found.push((object, form));
             }
         };
         let mut scanner = self.scanner();
-        scanner.feed(text.as_bytes(), &mut note);
+        parts.into_iter().for_each(|part| scanner.feed(part, &mut note));
         scanner.settle(&mut note);
     }
 
@@ -227,6 +258,19 @@ impl Canaries {
         out.push_str(text.get(kept..).unwrap_or(""));
         out
     }
+}
+
+/// The bytes an array of numbers stands for, when it may hold a token.
+fn bytes_of(items: &[Value]) -> Option<Vec<u8>> {
+    if items.len() < MIN_TOKEN {
+        return None;
+    }
+    items.iter().map(|item| u8::try_from(item.as_u64()?).ok()).collect()
+}
+
+/// The text of a block of content or of an embedded resource.
+fn text_of(block: &Value) -> Option<&str> {
+    block.get("text").or_else(|| block.pointer("/resource/text"))?.as_str()
 }
 
 #[cfg(test)]
@@ -276,6 +320,55 @@ mod tests {
             assert_eq!(canaries.scan_text(&format!("<{text}>")), [(1, form)], "{text}");
             assert!(canaries.redact(&format!("a {text} b")).contains(REDACTED), "{text}");
         }
+    }
+
+    #[test]
+    fn a_changed_case_hides_no_token_and_does_not_change_the_form() {
+        let canaries = canaries();
+        let upper = TOKEN.to_uppercase();
+        assert_eq!(canaries.scan_text(&upper), [(1, Form::Raw)]);
+        assert_eq!(canaries.scan_text("Sm-AAAAbbbbCCCCdddd"), [(0, Form::Raw)]);
+        assert_eq!(canaries.scan_text(&upper[..13]), [(1, Form::Masked)]);
+        assert_eq!(canaries.redact(&format!("a {upper} b")), "a <canary> b");
+        let mut text = vec![b'x'; 2_000];
+        text[900..900 + upper.len()].copy_from_slice(upper.as_bytes());
+        assert_eq!(canaries.scan_text(&String::from_utf8(text).unwrap()), [(1, Form::Raw)]);
+    }
+
+    #[test]
+    fn a_plain_canary_is_found_percent_encoded() {
+        let percent: String = "sm-aaaabbbbccccdddd".bytes().map(|b| format!("%{b:02x}")).collect();
+        assert_eq!(canaries().scan_text(&percent), [(0, Form::Percent)]);
+        assert_eq!(canaries().redact(&percent.to_uppercase()), REDACTED);
+    }
+
+    #[test]
+    fn bytes_as_numbers_and_texts_split_over_blocks_are_put_together() {
+        let canaries = canaries();
+        let scan = |value: &Value| {
+            let mut seen = Vec::new();
+            canaries.scan_composed(value, &mut seen);
+            let mut all = Vec::new();
+            canaries.scan_value(value, &mut all);
+            assert!(seen.iter().all(|hit| all.contains(hit)), "{value}");
+            seen
+        };
+        let text = |text: &str| serde_json::json!({"type": "text", "text": text});
+        let image = serde_json::json!({"type": "image", "data": ""});
+        let token = "sm-aaaabbbbccccdddd";
+        let (one, two) = token.split_at(7);
+
+        let buffer = serde_json::json!({"type": "Buffer", "data": token.as_bytes()});
+        assert_eq!(scan(&serde_json::json!({"result": [buffer]})), [(0, Form::Escaped)]);
+        let mut numbers: Vec<i64> = token.bytes().map(i64::from).collect();
+        numbers.push(256);
+        assert_eq!(scan(&serde_json::json!(numbers)), []);
+
+        let split = serde_json::json!({"content": [image, text(one), text(""), text(two)]});
+        assert_eq!(scan(&split), [(0, Form::Escaped)]);
+        let parted = serde_json::json!({"content": [text(one), image, text(two)]});
+        assert_eq!(scan(&parted), []);
+        assert_eq!(scan(&serde_json::json!({"content": [text(token)]})), []);
     }
 
     #[test]

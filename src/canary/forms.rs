@@ -11,26 +11,25 @@ pub(super) struct Spelling {
     pub(super) after: u64,
 }
 
-/// Every spelling of a token, each once.
+/// Every spelling of a token, each once. The automaton does not tell the cases apart, so one case of
+/// each is enough.
 pub(super) fn spellings(token: &[u8], kind: Kind) -> Vec<Spelling> {
     let mut list: Vec<Spelling> = Vec::new();
     let mut add = |bytes: Vec<u8>, form, after| {
-        if !list.iter().any(|known| known.bytes == bytes) {
+        if !list.iter().any(|known| known.bytes.eq_ignore_ascii_case(&bytes)) {
             list.push(Spelling { bytes, form, after });
         }
     };
     add(token.to_vec(), Form::Raw, 0);
     add(token.iter().rev().copied().collect(), Form::Reversed, 0);
     add(each(token, |byte| format!("{byte:02x}")), Form::Hex, 0);
-    add(each(token, |byte| format!("{byte:02X}")), Form::Hex, 0);
+    add(each(token, |byte| format!("%{byte:02x}")), Form::Percent, 0);
     for offset in 0..3 {
         let (standard, url) = base64(token, offset);
         add(standard, Form::Base64, 0);
         add(url, Form::Base64, 0);
     }
     if kind == Kind::Secret {
-        add(each(token, |byte| format!("%{byte:02x}")), Form::Percent, 0);
-        add(each(token, |byte| format!("%{byte:02X}")), Form::Percent, 0);
         for (at, piece) in token.windows(MIN_TOKEN).enumerate() {
             add(piece.to_vec(), Form::Masked, (token.len() - MIN_TOKEN - at) as u64);
         }

@@ -109,10 +109,13 @@ impl Intake {
         self.scanner.settle(&mut |object, form| note(found, object, form));
         let mut found = std::mem::take(found);
         let message = Message::read(self.lines.take());
-        if let Some(value) = &message.value
-            && message.text.contains('\\')
-        {
-            self.canaries.scan_value(value, &mut found);
+        if let Some(value) = &message.value {
+            // Strings without an escape were scanned as they stand in the line.
+            if message.text.contains('\\') {
+                self.canaries.scan_value(value, &mut found);
+            } else {
+                self.canaries.scan_composed(value, &mut found);
+            }
         }
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
