@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::{
     TargetError,
     layout::{self, Kind, Object, SEED},
-    snapshot::{Entry, Snapshot, Words},
+    snapshot::{Entry, Snapshot, Words, text_of},
 };
 use crate::{evidence::How, journal::Change};
 
@@ -29,6 +29,8 @@ pub const PLACEHOLDERS: [&str; 8] =
 const TOKENS_KEPT: usize = 256;
 /// Pictures taken by one reset. Each sees 10,000 entries.
 const ROUNDS: usize = 50;
+/// Bytes of a file that `Sandbox::carries` searches.
+const SEARCHED: u64 = 1 << 20;
 /// The beginning of the names that controls write.
 const CONTROL_NAME: &[u8] = b"c-";
 
@@ -241,7 +243,9 @@ impl Sandbox {
 
     /// What changed below the watched directories since the last look, in order of paths. A
     /// change has `token` when it is of an object of the layout, or when one of `tokens` stands in
-    /// its path, its content or its target.
+    /// its path, its content or its target. Where a server keeps files of its own (HOME, TMPDIR,
+    /// its working directory, the output directory) a log of requests holds tokens too, so there
+    /// the content counts only when it is the token, as a probe writes it, and nothing else.
     pub fn look(&mut self, tokens: &[&str]) -> Vec<Change> {
         self.remember(tokens);
         let now = self.picture();
@@ -254,12 +258,17 @@ impl Sandbox {
             if let Some(entry) = entry.filter(|_| inside && how != How::Deleted) {
                 brought_in.extend(self.foreign(entry));
             }
-            let carries = |token: &&&str| {
+            let whole = is_servers_own(path.as_bytes());
+            let holds = |entry: &Entry, token: &str| match whole {
+                true => entry.is_only(token),
+                false => entry.found.iter().any(|word| word == token),
+            };
+            let carries = |token: &str| {
                 contains(path.as_bytes(), token.as_bytes())
-                    || entry.is_some_and(|entry| entry.found.iter().any(|word| word == **token))
+                    || entry.is_some_and(|entry| holds(entry, token))
             };
             let token = self.known.contains(&path)
-                || tokens.iter().filter(|token| is_word(token)).any(|token| carries(&token));
+                || tokens.iter().any(|token| is_word(token) && carries(token));
             changes.push(Change { path: path.to_string_lossy().into_owned(), how, inside, token });
         }
         brought_in.sort_unstable();
@@ -267,6 +276,22 @@ impl Sandbox {
         self.brought_in = brought_in;
         self.last = now;
         changes
+    }
+
+    /// Whether what now stands at the path of a change carries a token, by the rule of
+    /// [`Sandbox::look`], but for the objects of the layout. The first MiB of a file is searched.
+    pub fn carries(&self, change_path: &str, token: &str) -> bool {
+        if !is_word(token) {
+            return false;
+        }
+        if contains(change_path.as_bytes(), token.as_bytes()) {
+            return true;
+        }
+        let text = text_of(&self.lane.join(change_path), SEARCHED);
+        text.is_some_and(|text| match is_servers_own(change_path.as_bytes()) {
+            true => text.trim_ascii() == token.as_bytes(),
+            false => contains(&text, token.as_bytes()),
+        })
     }
 
     /// Objects from outside whose text was found inside at the last look: a copy was made.
@@ -282,7 +307,8 @@ impl Sandbox {
     }
 
     /// Brings the layout back: objects that changed or vanished, additions outside, additions
-    /// inside that carry a probe's token or a control's name. A server's own other files stay.
+    /// inside with a control's name. Inside and where a server keeps files of its own, additions
+    /// go whose path carries a probe's token or whose content is one; all others stay.
     ///
     /// # Errors
     /// When the system refuses to make or to remove an object.
@@ -419,20 +445,18 @@ impl Sandbox {
         Ok(removed)
     }
 
-    /// Additions outside go. Where a server keeps files of its own (the sandbox, its working
-    /// directory, the output directory, HOME, TMPDIR) only what a probe or a control left goes.
+    /// Additions outside go. In the sandbox and where a server keeps files of its own only what a
+    /// probe or a control left goes: a database or an open log that holds a token is no such thing.
     fn is_ours_to_remove(&self, path: &OsStr, entry: &Entry) -> bool {
         let bytes = path.as_bytes();
+        let inside = is_below(bytes, b"box/", &SEED.sandbox);
+        if !inside && !is_servers_own(bytes) {
+            return true;
+        }
         let name = bytes.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let tokens = &self.words[self.own_words..];
-        let carries = tokens
-            .iter()
-            .any(|token| contains(name, token.as_bytes()) || entry.found.contains(token));
-        let Some(in_box) = bytes.strip_prefix(b"box/") else { return carries };
-        let shared = [&SEED.sandbox, &SEED.cwd, &SEED.out].into_iter().any(|dir| {
-            in_box.strip_prefix(dir.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
-        });
-        !shared || carries || name.starts_with(CONTROL_NAME)
+        let mut tokens = self.words[self.own_words..].iter();
+        inside && name.starts_with(CONTROL_NAME)
+            || tokens.any(|token| contains(bytes, token.as_bytes()) || entry.is_only(token))
     }
 
     /// Takes whatever is at the path out of the watched directories and deletes it.
@@ -511,6 +535,19 @@ fn is_case_sensitive(dir: &Path) -> io::Result<bool> {
     let same = fs::symlink_metadata(dir.join("CASE")).is_ok();
     fs::remove_dir(&lower)?;
     Ok(!same)
+}
+
+/// Whether a path from the lane's directory is where a server keeps files of its own.
+fn is_servers_own(path: &[u8]) -> bool {
+    is_below(path, b"", "home")
+        || is_below(path, b"", "tmp")
+        || is_below(path, b"box/", &SEED.cwd)
+        || is_below(path, b"box/", &SEED.out)
+}
+
+fn is_below(path: &[u8], parent: &[u8], dir: &str) -> bool {
+    let rest = path.strip_prefix(parent).and_then(|rest| rest.strip_prefix(dir.as_bytes()));
+    rest.is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 /// A shorter token would be found anywhere.

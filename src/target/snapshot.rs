@@ -83,9 +83,16 @@ pub(super) struct Entry {
     hash: Option<[u8; 32]>,
     /// The words searched for that stand in the content or the target.
     pub(super) found: Vec<String>,
+    /// The one of them that is the whole content or target, but for white space around it.
+    sole: Option<String>,
 }
 
 impl Entry {
+    /// Whether the trimmed content or target is this word, which was searched for.
+    pub(super) fn is_only(&self, word: &str) -> bool {
+        self.sole.as_deref() == Some(word)
+    }
+
     /// The hash of the content, where it was read.
     pub(super) fn hash(&self) -> Option<[u8; 32]> {
         self.hash
@@ -262,12 +269,14 @@ impl Walk<'_, '_> {
 
     fn read(&mut self, at: &Path, stat: Stat, old: Option<&Entry>) -> Entry {
         let content = match stat.kind {
-            Kind::Link => fs::read_link(at).ok().map(|to| to.as_os_str().as_bytes().to_vec()),
-            Kind::File if stat.size <= MOST_CONTENT && self.hashed < MOST_HASHED => content(at),
+            Kind::Link => target(at),
+            Kind::File if stat.size <= MOST_CONTENT && self.hashed < MOST_HASHED => {
+                content(at, MOST_CONTENT)
+            }
             _ => None,
         };
         let Some(content) = content else {
-            return Entry { stat, hash: None, found: Vec::new() };
+            return Entry { stat, hash: None, found: Vec::new(), sole: None };
         };
         self.hashed += content.len() as u64;
         let hash: [u8; 32] = Sha256::digest(&content).into();
@@ -275,13 +284,24 @@ impl Walk<'_, '_> {
             Some(old) if old.hash == Some(hash) => old.found.clone(),
             _ => self.words.find(&content),
         };
-        Entry { stat, hash: Some(hash), found }
+        let whole = content.trim_ascii();
+        let sole = found.iter().find(|word| word.as_bytes() == whole).cloned();
+        Entry { stat, hash: Some(hash), found, sole }
     }
+}
+
+/// The first `limit` bytes of a regular file, or the target of a link.
+pub(super) fn text_of(at: &Path, limit: u64) -> Option<Vec<u8>> {
+    target(at).or_else(|| content(at, limit))
+}
+
+fn target(at: &Path) -> Option<Vec<u8>> {
+    fs::read_link(at).ok().map(|to| to.as_os_str().as_bytes().to_vec())
 }
 
 /// The content of a regular file, read without blocking and without following a link that took
 /// its place meanwhile.
-fn content(at: &Path) -> Option<Vec<u8>> {
+fn content(at: &Path, limit: u64) -> Option<Vec<u8>> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY;
     let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits()).open(at).ok()?;
     let kind = file.metadata().ok()?.file_type();
@@ -289,7 +309,7 @@ fn content(at: &Path) -> Option<Vec<u8>> {
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(MOST_CONTENT).read_to_end(&mut bytes).ok()?;
+    file.take(limit).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 

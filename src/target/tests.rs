@@ -105,28 +105,75 @@ fn an_untouched_sandbox_shows_no_change_and_a_look_is_cheap() {
 fn changes_outside_are_of_the_probe_when_an_object_changed_or_the_token_is_in_them() {
     let mut lane = Lane::new(false);
     fs::write(lane.at("attic/new-file"), "no token").unwrap();
-    fs::write(lane.at("cwd/other"), format!("holds {TOKEN}")).unwrap();
+    fs::write(lane.at("cwd/other"), format!("{TOKEN}\n")).unwrap();
     fs::create_dir(lane.at(&format!("k-{TOKEN}"))).unwrap();
     fs::write(lane.at("attic/a.txt"), "other").unwrap();
     fs::remove_file(lane.at("attic/d/b.txt")).unwrap();
     fs::create_dir(lane.at("docs\r")).unwrap();
     fs::write(lane.at("docs/mine"), "x").unwrap();
     fs::write(lane.at("../home/log"), "x").unwrap();
-    symlink(format!("/tmp/{TOKEN}"), lane.at("../tmp/link")).unwrap();
+    symlink(format!("/tmp/{TOKEN}"), lane.at("attic/link")).unwrap();
+    fs::write(lane.at("attic/part"), format!("holds {TOKEN}")).unwrap();
     let expected = [
         change("box/attic/a.txt", How::Modified, false, true),
         change("box/attic/d/b.txt", How::Deleted, false, true),
+        change("box/attic/link", How::Created, false, true),
         change("box/attic/new-file", How::Created, false, false),
+        change("box/attic/part", How::Created, false, true),
         change("box/cwd/other", How::Created, false, true),
         change("box/docs\r", How::Created, false, true),
         change("box/docs/mine", How::Created, true, false),
         change("box/k-pr-1122334455", How::Created, false, true),
         change("home/log", How::Created, false, false),
-        change("tmp/link", How::Created, false, true),
     ];
     let seen = lane.look();
     assert_eq!(seen, expected);
+    for change in seen.iter().filter(|change| !change.path.contains("/docs")) {
+        let known = ["box/attic/a.txt", "box/attic/d/b.txt"].contains(&change.path.as_str());
+        let carries = lane.sandbox.carries(&change.path, TOKEN);
+        assert_eq!(carries, change.token && !known, "{}", change.path);
+    }
     assert_eq!(lane.look(), [], "each change is seen once");
+}
+
+#[test]
+fn a_log_of_requests_in_a_servers_own_places_is_no_escape_and_outlives_a_reset() {
+    let mut lane = Lane::new(false);
+    let logs = ["../home/mcp.log", "../tmp/mcp.log", "cwd/mcp.log", "out/mcp.log"];
+    for round in 0..2 {
+        for log in logs {
+            let mut file =
+                fs::File::options().append(true).create(true).open(lane.at(log)).unwrap();
+            let line = format!("write_file {{\"content\":\"{TOKEN}\"}}\n");
+            std::io::Write::write_all(&mut file, line.as_bytes()).unwrap();
+        }
+        let changes = lane.look();
+        assert_eq!(changes.len(), logs.len());
+        for change in changes {
+            assert!(!change.token, "round {round}: {}", change.path);
+            assert!(!lane.sandbox.carries(&change.path, TOKEN), "round {round}: {}", change.path);
+        }
+        assert!(!lane.sandbox.reset().unwrap().changed);
+        assert!(logs.iter().all(|log| lane.at(log).exists()));
+    }
+}
+
+#[test]
+fn what_a_probe_writes_into_a_servers_own_places_is_its_own_and_goes() {
+    for dir in ["../home", "../tmp", "cwd", "out"] {
+        let mut lane = Lane::new(false);
+        let written = [format!("{dir}/k-{TOKEN}"), format!("{dir}/escaped.txt")];
+        fs::create_dir(lane.at(&written[0])).unwrap();
+        fs::write(lane.at(&written[1]), format!(" {TOKEN}\n")).unwrap();
+        let changes = lane.look();
+        assert_eq!(changes.len(), 2, "{changes:?}");
+        for change in changes {
+            assert!(change.token && lane.sandbox.carries(&change.path, TOKEN), "{}", change.path);
+            assert!(!lane.sandbox.carries(&change.path, "pr-5544332211"), "{}", change.path);
+        }
+        lane.reset();
+        assert!(written.iter().all(|path| !lane.at(path).exists()), "{dir}");
+    }
 }
 
 #[test]
@@ -258,26 +305,35 @@ fn a_reset_leaves_what_is_a_servers_own_and_removes_what_probes_left() {
     let gone = [
         format!("docs/w-{TOKEN}"),
         "docs/c-control.txt".into(),
-        "docs/sub/text".into(),
+        format!("docs/sub/{TOKEN}/text"),
         "attic/stray".into(),
         "stray".into(),
         format!("cwd/{TOKEN}"),
         format!("../home/{TOKEN}"),
     ];
-    let stay = ["docs/memory.json", "docs/cache/c", "cwd/server.log", "out/data", "../home/.cfg"];
+    let stay = ["docs/memory.json", "docs/cache/c", "cwd/c-own", "out/data", "../home/.cfg"];
+    let holding = ["docs/memory.db", "cwd/server.log", "out/db", "../home/db", "../tmp/db"];
+    let whole = ["docs/sub/text", "cwd/text", "out/text", "../home/text", "../tmp/text"];
     fs::create_dir(lane.at("docs/cache")).unwrap();
+    fs::create_dir(lane.at(&format!("docs/sub/{TOKEN}"))).unwrap();
     for path in &gone {
         fs::write(lane.at(path), format!("content {TOKEN}")).unwrap();
     }
     for path in stay {
         fs::write(lane.at(path), "own").unwrap();
     }
+    for path in holding {
+        fs::write(lane.at(path), format!("content {TOKEN}")).unwrap();
+    }
+    for path in whole {
+        fs::write(lane.at(path), TOKEN).unwrap();
+    }
     lane.look();
     lane.reset();
-    for path in &gone {
+    for path in gone.iter().map(String::as_str).chain(whole) {
         assert!(!lane.at(path).exists(), "{path}");
     }
-    for path in stay {
+    for path in stay.into_iter().chain(holding) {
         assert!(lane.at(path).exists(), "{path}");
     }
 }
