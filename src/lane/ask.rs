@@ -227,16 +227,20 @@ impl Lane {
     fn look(&mut self, token: &str) -> Vec<Change> {
         let Some(sandbox) = &mut self.sandbox else { return Vec::new() };
         let changes = sandbox.look(&[token]);
-        let root = self.dir.root().to_owned();
         for change in changes.iter().filter(|change| !change.token && !change.inside) {
-            let owner = self.tokens.iter().rev().take(REMEMBERED).find(|(token, _)| {
-                super::close::carries(&root.join(&change.path), &change.path, token)
-            });
-            if let Some((_, line)) = owner.cloned() {
+            if let Some(line) = self.owner(change, REMEMBERED) {
                 self.late(&line, change);
             }
         }
         changes
+    }
+
+    /// The line of the latest of so many earlier probes whose token a change carries.
+    pub(super) fn owner(&self, change: &Change, most: usize) -> Option<LineRef> {
+        let sandbox = self.sandbox.as_ref()?;
+        let mut recent = self.tokens.iter().rev().take(most);
+        let (_, line) = recent.find(|(token, _)| sandbox.carries(&change.path, token))?;
+        Some(line.clone())
     }
 
     /// Objects from outside whose text a call brought into the sandbox.

@@ -3,9 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    io::Read as _,
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -21,9 +18,6 @@ use crate::{
     surface::{Placement, Surface, Tool},
     world::{Graces, Step},
 };
-
-/// Bytes of a changed file searched for tokens.
-const SEARCHED: u64 = 1 << 20;
 
 /// What a lane leaves.
 pub struct LaneRecord {
@@ -172,15 +166,9 @@ impl Lane {
     fn second_look(&mut self) {
         let Some(sandbox) = &mut self.sandbox else { return };
         let changes = sandbox.look(&[]);
-        let root = self.dir.root().to_owned();
         for change in changes.iter().filter(|change| !change.inside) {
-            let owner = self
-                .tokens
-                .iter()
-                .rev()
-                .find(|(token, _)| carries(&root.join(&change.path), &change.path, token));
-            match owner.cloned() {
-                Some((_, line)) => self.late(&line, change),
+            match self.owner(change, usize::MAX) {
+                Some(line) => self.late(&line, change),
                 None if change.token => self.caveats.push(format!(
                     "{} outside the sandbox changed after the last answer, and carries no probe's \
                      token",
@@ -190,18 +178,4 @@ impl Lane {
             }
         }
     }
-}
-
-/// Whether a path or the content of the regular file there carries a token.
-pub(super) fn carries(file: &Path, path: &str, token: &str) -> bool {
-    if path.contains(token) {
-        return true;
-    }
-    let regular = fs::symlink_metadata(file).is_ok_and(|found| found.is_file());
-    let mut content = Vec::new();
-    let read = regular
-        && fs::File::open(file)
-            .and_then(|file| file.take(SEARCHED).read_to_end(&mut content))
-            .is_ok();
-    read && content.windows(token.len()).any(|part| part == token.as_bytes())
 }
