@@ -206,6 +206,8 @@ pub enum Why {
     Unreadable,
     /// A failure was seen once and not again on a fresh instance.
     NotReproduced,
+    /// The probe was not sent, because its tool had been lost too often.
+    Unsent,
     /// Nothing in the observations speaks for or against.
     NothingSeen,
 }

@@ -75,7 +75,7 @@ pub(crate) mod standard {
     use std::collections::BTreeSet;
 
     use crate::{
-        evidence::{Collected, Evidence},
+        evidence::{Collected, Evidence, Why},
         verdict::Ruling,
     };
 
@@ -88,6 +88,8 @@ pub(crate) mod standard {
         IndirectBreached => Part,
         /// An operation the server offers had no good control, so a pass would be a guess.
         OperationUnconfirmed => Inconclusive,
+        /// A tool was lost so often that some probes were not sent, so a pass would be a guess.
+        ProbesUnsent => Inconclusive,
         /// No probe was breached, and at least one was conclusive.
         Held => Pass,
         /// No probe was conclusive.
@@ -110,6 +112,10 @@ pub(crate) mod standard {
         let held: Vec<&Evidence> = collected.held().collect();
         if held.is_empty() {
             return Rule::NothingConclusive.because(collected.probes());
+        }
+        let unsent = || collected.probes().iter().filter(|line| line.why == Some(Why::Unsent));
+        if unsent().next().is_some() {
+            return Rule::ProbesUnsent.because(unsent());
         }
         let unconfirmed = unconfirmed(&collected.controls);
         if !unconfirmed.is_empty() {

@@ -216,3 +216,61 @@ fn not_covered(config: &Config, packs: &[PlannedPack]) -> Vec<NotCovered> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(argument: &str, only: &[&str]) -> Plan {
+        let (config, _) = crate::config::from_command(&["x".into(), argument.into()]).unwrap();
+        let only: Vec<String> = only.iter().map(|id| (*id).to_owned()).collect();
+        plan(&config, &only)
+    }
+
+    fn settled(plan: &Plan, id: &str) -> Option<Rule> {
+        let mut checks = plan.packs.iter().flat_map(|pack| &pack.checks);
+        checks.find(|planned| planned.check.id() == id).unwrap().settled
+    }
+
+    #[test]
+    fn a_plain_run_is_standard_and_has_every_lane_it_needs() {
+        let plan = of("${sandbox}", &[]);
+        assert_eq!(
+            (plan.kind, plan.hash),
+            (RunKind::Standard, standard::hash(&standard::locked(None)))
+        );
+        let lanes: Vec<&str> = plan.lanes.iter().map(|lane| lane.kind.name()).collect();
+        assert_eq!(lanes, ["main", "second", "hostile"]);
+        assert!(plan.parallel && plan.sandbox);
+    }
+
+    #[test]
+    fn without_the_placeholder_the_sandbox_pack_does_not_apply() {
+        let plan = of("--stdio", &[]);
+        let fs = plan.packs.iter().find(|pack| pack.pack.id == "fs").unwrap();
+        assert!(fs.na.as_deref().is_some_and(|why| why.contains("${sandbox}")) && !plan.sandbox);
+    }
+
+    #[test]
+    fn chosen_checks_make_a_custom_run_without_a_letter() {
+        let plan = of("${sandbox}", &["fs-path-escape"]);
+        assert_eq!(plan.kind, RunKind::Custom);
+        assert!(plan.only);
+        assert_eq!(settled(&plan, "fs-path-escape"), None);
+        assert_eq!(settled(&plan, "secret-echo"), Some(Rule::NotChosen));
+    }
+
+    #[test]
+    fn one_store_for_all_instances_lets_one_lane_run_at_a_time() {
+        assert!(!of("/var/lib/notes", &[]).parallel);
+        assert!(of("/opt/server/index.js", &[]).parallel);
+    }
+
+    #[test]
+    fn early_checks_come_first_on_their_lane_and_late_ones_last() {
+        for lane in of("${sandbox}", &[]).lanes {
+            let turns: Vec<_> = lane.checks.iter().map(|check| check.spec.turn).collect();
+            assert!(turns.is_sorted(), "{}: {turns:?}", lane.kind.name());
+        }
+    }
+}

@@ -70,6 +70,10 @@ impl Lane {
         let mut silences = 0;
         for (n, probe) in probes.iter().enumerate() {
             if deaths >= MOST_DEATHS || silences >= MOST_SILENCES {
+                for unsent in &probes[n..] {
+                    let line = self.unasked(unsent, placement, Why::Unsent);
+                    self.evidence.entry(id.clone()).or_default().push(line);
+                }
                 break;
             }
             let life = self.probe(check, placement, probe).await?;

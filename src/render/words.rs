@@ -173,6 +173,7 @@ pub(crate) fn why(why: Why) -> &'static str {
         Why::Cut => "the reply was longer than what is kept",
         Why::Unreadable => "the target could not be read back",
         Why::NotReproduced => "seen once, and not again on a fresh instance",
+        Why::Unsent => "the probe was not sent: its tool had been lost too often",
         Why::NothingSeen => "nothing that was seen speaks for or against",
     }
 }
