@@ -48,6 +48,15 @@ pub enum RunError {
         /// What the system says.
         source: io::Error,
     },
+    /// The system's temporary directory cannot be used.
+    #[error("use the temporary directory `{}` (TMPDIR) for the run's private files: {source}",
+        path.display())]
+    Temporary {
+        /// The directory as the environment names it.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A lane's name is no file name of at most 32 lower-case letters, digits and hyphens.
     #[error("name a lane {name:?}: lower-case letters, digits and hyphens are allowed, 32 at most")]
     LaneName {
@@ -85,7 +94,14 @@ pub struct Sweep {
 impl Run {
     /// Sweeps what dead runs left and makes a new root below the system's temporary directory.
     pub fn create() -> Result<Self, RunError> {
-        Self::create_in(&std::env::temp_dir())
+        Self::create_in_temporary(std::env::temp_dir())
+    }
+
+    fn create_in_temporary(path: PathBuf) -> Result<Self, RunError> {
+        Self::create_in(&path).map_err(|error| match error {
+            RunError::Folder { source, .. } => RunError::Temporary { path, source },
+            other => other,
+        })
     }
 
     /// Like [`Run::create`], below another directory, which must exist.
@@ -160,7 +176,7 @@ impl Run {
         }
         tree::end_all(|| tree::marked(&marks));
         loop {
-            match remove_tree(&self.root) {
+            match remove_root(&self.root) {
                 Err(_) if Instant::now() < deadline => thread::sleep(tree::LOOK),
                 outcome => return outcome,
             }
@@ -280,7 +296,7 @@ pub fn sweep(parent: &Path) -> Sweep {
         let marks = [format!("{RUN_VARIABLE}={id}")];
         swept.processes += tree::marked(&marks).len();
         tree::end_all(|| tree::marked(&marks));
-        match remove_tree(&root) {
+        match remove_root(&root) {
             Ok(()) => swept.roots += 1,
             Err(_) => swept.kept += 1,
         }
@@ -295,7 +311,8 @@ fn run_id(name: &str) -> Option<&str> {
     (id.len() == ID_DIGITS && id.bytes().all(hexadecimal)).then_some(id)
 }
 
-/// `Some` when the run is dead: with its lock, if there is still a file to lock.
+/// `Some` when the run is dead: with its lock, if there is still a file to lock. A root gets its
+/// name with its owner file in it, so an empty one is the last of a removal.
 fn lock_of_the_dead(root: &Path, metadata: &Metadata) -> Option<Option<File>> {
     let unfinished = root.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
     let aged = || {
@@ -309,7 +326,7 @@ fn lock_of_the_dead(root: &Path, metadata: &Metadata) -> Option<Option<File>> {
             file.try_lock().ok()?;
             (!unfinished || aged()).then_some(Some(file))
         }
-        _ => aged().then_some(None),
+        _ => (aged() || !unfinished && is_empty(root)).then_some(None),
     }
 }
 
@@ -323,6 +340,43 @@ pub(crate) fn remove_lane(lane: &Path) {
         let _ = fs::remove_file(root.join(OWNER));
         let _ = fs::remove_dir(root);
     }
+}
+
+/// Removes a root with its owner file last: while anything else is left, the next sweep can tell
+/// by the lock that the run is dead. The first error is told when all was tried.
+fn remove_root(root: &Path) -> io::Result<()> {
+    remove_root_by(root, remove_entry)
+}
+
+fn remove_root_by(root: &Path, remove: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    // One that its owner locked cannot be listed.
+    let _ = fs::set_permissions(root, fs::Permissions::from_mode(0o700));
+    let entries = match fs::read_dir(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    let mut outcome = Ok(());
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name() != OWNER {
+            outcome = outcome.and(remove(&entry.path()));
+        }
+    }
+    outcome.and_then(|()| remove_tree(root))
+}
+
+fn remove_entry(path: &Path) -> io::Result<()> {
+    if is_folder(path) {
+        return remove_tree(path);
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Removes a directory and everything below it; nothing there is success. Symbolic links are
@@ -403,6 +457,56 @@ mod tests {
         fs::write(&file, "").unwrap();
         let error = Run::create_in(&file).unwrap_err().to_string();
         assert!(error.contains(file.to_str().unwrap()), "{error}");
+    }
+
+    #[test]
+    fn a_temporary_directory_that_cannot_be_used_is_named_with_its_variable() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join("file");
+        fs::write(&file, "").unwrap();
+        for path in [PathBuf::new(), parent.path().join("none"), file] {
+            let error = Run::create_in_temporary(path.clone()).unwrap_err().to_string();
+            let named = format!("the temporary directory `{}` (TMPDIR)", path.display());
+            assert!(error.contains(&named), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_removal_that_is_cut_short_leaves_the_owner_file() {
+        let parent = tempfile::tempdir().unwrap();
+        let root = parent.path().join("sealmark-0123456789abcdef");
+        for folder in ["main", "other", "zz"] {
+            fs::create_dir_all(root.join(folder).join("home")).unwrap();
+        }
+        drop(lock_owner(&root).unwrap());
+        std::os::unix::fs::symlink("/", root.join("link")).unwrap();
+        let cut = remove_root_by(&root, |path| {
+            assert!(root.join(OWNER).exists() && !path.ends_with(OWNER));
+            if path.ends_with("other") {
+                Err(io::ErrorKind::Other.into())
+            } else {
+                remove_entry(path)
+            }
+        });
+        assert!(cut.is_err());
+        let mut left: Vec<_> =
+            fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["other", OWNER]);
+        // The next sweep need not wait for such a root to age.
+        assert_eq!(sweep(parent.path()), Sweep { roots: 1, ..Sweep::default() });
+        assert!(!root.exists());
+    }
+
+    #[test]
+    fn an_empty_root_is_swept_at_once_unless_it_is_just_being_made() {
+        let parent = tempfile::tempdir().unwrap();
+        let emptied = parent.path().join("sealmark-0123456789abcdef");
+        let unready = parent.path().join(".sealmark-0123456789abcdef");
+        fs::create_dir(&emptied).unwrap();
+        fs::create_dir(&unready).unwrap();
+        assert_eq!(sweep(parent.path()), Sweep { roots: 1, ..Sweep::default() });
+        assert!(!emptied.exists() && unready.exists());
     }
 
     #[test]
