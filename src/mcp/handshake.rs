@@ -5,12 +5,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Client, VERSIONS, cap, client::NoReply, message::Message, shared::line};
+use super::{
+    Client, VERSIONS, cap, client::NoReply, intake::METHOD_NOT_FOUND, message::Message,
+    shared::line, skim::Scalar,
+};
 
 /// The code of revision 2026-07-28 for a revision it does not speak.
 const UNSUPPORTED_VERSION: i64 = -32022;
 /// Words of a server that are kept in an error.
 const MAX_WORDS: usize = 500;
+/// What is said of a program that repeats its input, as `cat` does.
+pub(crate) const ECHOED: &str = "the server sent our own request back: it is no MCP server";
 
 /// What a server said of itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,13 +47,16 @@ pub enum HandshakeError {
     #[error("shake hands: the server chose the unknown protocol version {0:?}")]
     UnknownVersion(String),
     /// The server answered an error; an older revision may be tried on a fresh instance.
-    #[error("shake hands: the server refused with {code:?}: {message}")]
+    #[error("shake hands: the server refused{}: {message}", bracketed(*code))]
     Refused {
         /// The code, when it is an integer.
         code: Option<i64>,
         /// Its words, at most 500 bytes.
         message: String,
     },
+    /// The server sent the request back instead of answering it.
+    #[error("shake hands: {ECHOED}")]
+    Echoed,
     /// The answer is no initialize result.
     #[error("shake hands: the answer {0}")]
     Malformed(String),
@@ -86,7 +94,13 @@ impl Client {
                 "version": self.options.client_version,
             },
         });
-        let message = self.request("initialize", params, deadline).await?;
+        let message = match self.request("initialize", params, deadline).await {
+            Ok(message) if self.is_echo(&message) => return Err(HandshakeError::Echoed),
+            Err(NoReply::Silent) if self.shared.state().echoed.is_some() => {
+                return Err(HandshakeError::Echoed);
+            }
+            answer => answer?,
+        };
         let handshake = self.read(message)?;
         let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         if !self.send(line(&done), deadline).await {
@@ -137,10 +151,23 @@ impl Client {
         }
     }
 
+    /// Whether a reply is our own answer to our own request, which the server sent back.
+    pub(crate) fn is_echo(&self, message: &Message) -> bool {
+        let echoed = self.shared.state().echoed.map(Scalar::Int);
+        echoed.is_some()
+            && message.facts.id == echoed
+            && message.facts.code == Some(METHOD_NOT_FOUND)
+    }
+
     /// Words of the server for an error: short, without canaries.
     pub(crate) fn words(&self, text: &str) -> String {
         cap(self.options.canaries.redact(text), MAX_WORDS)
     }
+}
+
+/// The code of an error as it stands in a sentence.
+pub(crate) fn bracketed(code: Option<i64>) -> String {
+    code.map(|code| format!(" ({code})")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -204,9 +231,46 @@ mod tests {
     async fn refusals_keep_their_words_without_canaries() {
         let refused = against(json!({"code": -32602, "message": format!("no {PLAIN}")})).await;
         let message = "no <canary>".to_owned();
-        assert_eq!(refused, Err(HandshakeError::Refused { code: Some(-32602), message }));
+        let expected = HandshakeError::Refused { code: Some(-32602), message };
+        assert_eq!(expected.to_string(), "shake hands: the server refused (-32602): no <canary>");
+        assert_eq!(refused, Err(expected));
+        let without = HandshakeError::Refused { code: None, message: "no".into() };
+        assert_eq!(without.to_string(), "shake hands: the server refused: no");
         let malformed = against(json!([])).await;
         assert_eq!(malformed, Err(HandshakeError::Malformed("has no result object".into())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_repeats_its_input_is_called_no_server() {
+        for lines in [usize::MAX, 1] {
+            let (mut client, mut fake) = pair();
+            let server = tokio::spawn(async move {
+                let mut n = 0;
+                while let Some(line) = fake.line().await {
+                    n += 1;
+                    if n <= lines {
+                        fake.say(line.trim_end()).await;
+                    }
+                }
+            });
+            let echoed = client.initialize(VERSIONS[0], LIMIT).await.unwrap_err();
+            assert_eq!(echoed, HandshakeError::Echoed);
+            assert!(echoed.to_string().contains("our own request back"));
+            server.abort();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_repeats_its_input_and_answers_is_a_server() {
+        let (mut client, mut fake) = pair();
+        tokio::spawn(async move {
+            let request = fake.line().await.unwrap();
+            fake.say(request.trim_end()).await;
+            let id = serde_json::from_str::<Value>(&request).unwrap()["id"].clone();
+            fake.reply(&id, json!({"protocolVersion": VERSIONS[0]})).await;
+            while fake.line().await.is_some() {}
+        });
+        assert!(client.initialize(VERSIONS[0], LIMIT).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

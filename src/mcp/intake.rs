@@ -25,6 +25,10 @@ use crate::{
 /// Noise lines that are kept, and the characters kept of each.
 const NOISE_LINES: usize = 100;
 const NOISE_CHARS: usize = 200;
+/// The code of the answer to every request of a server (JSON-RPC 2.0, section 5.1).
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+/// How the methods begin that only a client may ask for.
+const OURS: [&str; 4] = ["initialize", "tools/", "prompts/", "resources/"];
 /// Methods a server asked for that are kept.
 const WANTED: usize = 20;
 
@@ -148,6 +152,12 @@ impl Intake {
             (None, Some(Scalar::Text(id))) => Some(Value::from(id.as_str())),
             (None, _) => None,
         };
+        if let Some(Scalar::Int(id)) = message.facts.id
+            && state.pending.contains_key(&id)
+            && OURS.iter().any(|ours| method.starts_with(ours))
+        {
+            state.echoed = Some(id);
+        }
         let ping = method == "ping";
         if !ping {
             state.tainted = true;
@@ -160,7 +170,7 @@ impl Intake {
             Some(id) if ping => state.answer(&json!({"jsonrpc": "2.0", "id": id, "result": {}})),
             Some(id) => state.answer(&json!({
                 "jsonrpc": "2.0", "id": id,
-                "error": {"code": -32601, "message": "Method not found"}
+                "error": {"code": METHOD_NOT_FOUND, "message": "Method not found"}
             })),
             None => state.counts.unanswered += 1,
         }

@@ -5,7 +5,12 @@ use std::{collections::HashSet, time::Duration};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Client, Handshake, cap, client::NoReply, message::Message};
+use super::{
+    Client, Handshake, cap,
+    client::NoReply,
+    handshake::{ECHOED, bracketed},
+    message::Message,
+};
 use crate::surface::{Shown, ShownKind, Surface, Tool};
 
 /// Pages and entries of one list; more is a trouble.
@@ -39,8 +44,14 @@ pub enum ListError {
         /// The request.
         method: String,
     },
+    /// The server sent the request back instead of answering it.
+    #[error("list what the server shows: {method}: {ECHOED}")]
+    Echoed {
+        /// The request.
+        method: String,
+    },
     /// The server answered `tools/list` with an error.
-    #[error("list what the server shows: {method} was refused with {code:?}: {message}")]
+    #[error("list what the server shows: {method} was refused{}: {message}", bracketed(*code))]
     Refused {
         /// The request.
         method: String,
@@ -224,7 +235,11 @@ impl Client {
         deadline: Instant,
     ) -> Result<Vec<Value>, ListError> {
         match self.pages(method, member, key, troubles, deadline).await {
-            Err(error @ (ListError::Refused { .. } | ListError::Silent { .. })) => {
+            Err(
+                error @ (ListError::Refused { .. }
+                | ListError::Echoed { .. }
+                | ListError::Silent { .. }),
+            ) => {
                 trouble(troubles, error.to_string());
                 Ok(Vec::new())
             }
@@ -250,6 +265,7 @@ impl Client {
         for page in 1.. {
             let message = self.answer(method, params, deadline).await?;
             bytes += message.bytes;
+            let long = message.bytes > self.options.limits.whole as u64;
             let result = match self.result_of(method, message) {
                 Ok(result) => result,
                 Err(error) if page == 1 => return Err(error),
@@ -259,6 +275,14 @@ impl Client {
                 }
             };
             let Some(result) = result else {
+                if long {
+                    let kept = size(self.options.limits.whole);
+                    let why = format!(
+                        "page {page} of {method} is longer than {kept} and could not be read"
+                    );
+                    trouble(troubles, why);
+                    break;
+                }
                 stop(format!("page {page} could not be read"));
                 break;
             };
@@ -346,6 +370,9 @@ impl Client {
 
     /// The result; `None` when the reply was not kept whole.
     fn result_of(&self, method: &str, message: Message) -> Result<Option<Value>, ListError> {
+        if self.is_echo(&message) {
+            return Err(ListError::Echoed { method: method.into() });
+        }
         if message.facts.error {
             let error = message.value.as_ref().and_then(|value| value.get("error"));
             let words = error.and_then(|error| text(error, "message")).unwrap_or_default();
@@ -393,6 +420,13 @@ fn show(surface: &mut Surface, kind: ShownKind, place: String, said: &[&str]) {
     let text = cap(said.join("\n"), MAX_SHOWN);
     if !text.is_empty() {
         surface.shown.push(Shown { kind, place, text });
+    }
+}
+
+fn size(bytes: usize) -> String {
+    match bytes >> 20 {
+        0 => format!("{bytes} bytes"),
+        mebibytes => format!("{mebibytes} MiB"),
     }
 }
 

@@ -14,8 +14,8 @@ pub struct RpcReply {
     pub declined: bool,
     /// The code of a JSON-RPC error.
     pub code: Option<i64>,
-    /// All text of the content, of embedded resources, or of the error; `structuredContent` as
-    /// JSON when there is no text. Of a reply that is not whole: the line, or its head and tail,
+    /// All text of the content, of embedded resources, or of the error; then, as JSON,
+    /// `structuredContent` that the text does not repeat, or the error's structured data. Of a reply that is not whole: the line, or its head and tail,
     /// as it came. At most 1 MiB.
     pub text: String,
     /// The result; `None` when there is none and when the reply is not whole.
@@ -76,6 +76,9 @@ fn error_text(error: &Value) -> String {
     let parts = [error.get("message"), error.get("data"), Some(error)];
     let mut texts: Vec<_> = parts.into_iter().flatten().filter_map(Value::as_str).collect();
     texts.dedup();
+    let data = error.get("data").filter(|data| !is_empty(data) && !data.is_string());
+    let data = data.map(Value::to_string);
+    texts.extend(data.as_deref());
     texts.join("\n")
 }
 
@@ -88,18 +91,36 @@ fn result_text(result: &Value) -> String {
             _ => {}
         }
     }
-    if texts.is_empty() {
-        let rendered = match result.get("structuredContent") {
-            Some(structured) => Some(structured),
-            // Results of other methods have other members.
-            None if result.get("content").is_none() => Some(result),
-            None => None,
-        };
-        let empty =
-            |value: &Value| value.is_null() || value.as_object().is_some_and(|o| o.is_empty());
-        return rendered.filter(|value| !empty(value)).map(Value::to_string).unwrap_or_default();
+    let structured = match result.get("structuredContent") {
+        Some(structured) => Some(structured),
+        // Results of other methods have other members.
+        None if texts.is_empty() && result.get("content").is_none() => Some(result),
+        None => None,
+    };
+    let repeats = |value: &Value, rendered: &str| {
+        texts.iter().any(|text| {
+            // Python writes the same value with other blanks, and wraps a bare string.
+            text.contains(rendered)
+                || value.as_object().is_some_and(|members| {
+                    members.len() == 1 && members.get("result").is_some_and(|said| said == text)
+                })
+                || serde_json::from_str::<Value>(text).is_ok_and(|said| said == *value)
+        })
+    };
+    let rendered = structured
+        .filter(|value| !is_empty(value))
+        .map(|value| (value, value.to_string()))
+        .filter(|(value, rendered)| !repeats(value, rendered));
+    if let Some((_, rendered)) = &rendered {
+        texts.push(rendered);
     }
     texts.join("\n")
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null()
+        || value.as_object().is_some_and(|members| members.is_empty())
+        || value.as_array().is_some_and(|items| items.is_empty())
 }
 
 fn item_text<'a>(item: &'a Value, texts: &mut Vec<&'a str>) {
@@ -133,7 +154,7 @@ mod tests {
             {"type":"resource","resource":{"uri":"x:y","text":"two"}},
             {"type":"resource_link","uri":"x:z","name":"three"},{"type":"martian"}]}}"#,
         );
-        assert_eq!(reply.text, "one\ntwo\nx:z\nthree");
+        assert_eq!(reply.text, "one\ntwo\nx:z\nthree\n{\"a\":1}");
         assert!(reply.declined && reply.whole && reply.code.is_none());
         assert_eq!(reply.malformed, None);
     }
@@ -144,6 +165,36 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"a":1}}}"#;
         assert_eq!(reply(text).text, r#"{"a":1}"#);
         assert_eq!(reply(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#).text, "");
+    }
+
+    #[test]
+    fn structured_content_beside_text_is_said_once() {
+        let said = |text: &str, structured: Value| {
+            let content = serde_json::json!([{"type": "text", "text": text}]);
+            let result = serde_json::json!({"content": content, "structuredContent": structured});
+            reply(&serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string())
+                .text
+        };
+        let more = serde_json::json!({"a": 1});
+        assert_eq!(said("done", more.clone()), "done\n{\"a\":1}");
+        assert_eq!(said("it is {\"a\":1}.", more.clone()), "it is {\"a\":1}.");
+        assert_eq!(said("{ \"a\": 1 }", more), "{ \"a\": 1 }");
+        assert_eq!(said("done", serde_json::json!({"result": "done"})), "done");
+        assert_eq!(said("done", serde_json::json!({})), "done");
+        let long = said("done", serde_json::json!({"a": "x".repeat(MAX_TEXT - 200)}));
+        assert!(long.ends_with("x\"}") && long.len() <= MAX_TEXT);
+    }
+
+    #[test]
+    fn structured_data_of_an_error_is_part_of_what_it_says() {
+        let said = |data: Value| {
+            let error = serde_json::json!({"code": -32602, "message": "no", "data": data});
+            reply(&serde_json::json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string()).text
+        };
+        assert_eq!(said(serde_json::json!({"why": "denied"})), "no\n{\"why\":\"denied\"}");
+        assert_eq!(said(serde_json::json!(["denied"])), "no\n[\"denied\"]");
+        assert_eq!(said(serde_json::json!({})), "no");
+        assert_eq!(said(Value::Null), "no");
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub(crate) struct State {
     pub(crate) pending: HashMap<i64, Purpose>,
     /// Requests that are no longer waited for.
     pub(crate) forgotten: HashMap<i64, Purpose>,
+    /// The last of our requests that the server sent back.
+    pub(crate) echoed: Option<i64>,
     /// A raw line is out, and this is where its reply is told from others.
     pub(crate) raw: bool,
     /// When the unfinished line on stdout last grew, and its length.

@@ -216,3 +216,43 @@ async fn a_refused_a_silent_and_a_closed_list_are_told_apart() {
     server.abort();
     assert_eq!(client.list_tools(LIMIT).await, Err(ListError::Closed));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_page_longer_than_what_is_kept_is_named_with_the_limit() {
+    let (mut client, _) = against(json!({"tools": {}}), |_, _| {
+        let mut long = tool("a");
+        long["description"] = "x".repeat(1 << 20).into();
+        Some(json!({"tools": [long]}))
+    })
+    .await;
+    let listing = client.list_tools(LIMIT).await.unwrap();
+    assert!(listing.tools.is_empty());
+    assert_eq!(
+        listing.troubles,
+        ["page 1 of tools/list is longer than 1 MiB and could not be read"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_and_an_echo_are_told_in_words() {
+    let refused = ListError::Refused {
+        method: "tools/list".into(),
+        code: Some(-32601),
+        message: "no".into(),
+    };
+    assert!(refused.to_string().ends_with(": tools/list was refused (-32601): no"));
+
+    let (mut client, mut fake) = pair();
+    tokio::spawn(async move {
+        let id = fake.take("initialize").await;
+        fake.reply(&id, json!({"protocolVersion": VERSIONS[0]})).await;
+        fake.next().await;
+        while let Some(line) = fake.line().await {
+            fake.say(line.trim_end()).await;
+        }
+    });
+    client.initialize(VERSIONS[0], LIMIT).await.unwrap();
+    let echoed = client.list_tools(LIMIT).await.unwrap_err();
+    assert_eq!(echoed, ListError::Echoed { method: "tools/list".into() });
+    assert!(echoed.to_string().ends_with("it is no MCP server"));
+}
