@@ -114,8 +114,9 @@ pub enum LaneKind {
 }
 
 impl LaneKind {
-    /// Every lane, in order.
-    pub const ALL: [Self; 3] = [Self::Main, Self::Second, Self::Hostile];
+    /// Every lane, in the order they start: the one others wait for, then the one that is asked
+    /// longest.
+    pub const ALL: [Self; 3] = [Self::Main, Self::Hostile, Self::Second];
 
     /// The lane's name in evidence.
     pub fn name(self) -> &'static str {

@@ -13,7 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::JoinHandle,
+};
 
 use crate::{
     canary::{Canaries, Canary, Kind},
@@ -60,7 +63,13 @@ pub struct Shared {
     pub interrupt: watch::Receiver<bool>,
     /// What the main lane's server shows, once it does; `Err` when it never will.
     pub main_surface: watch::Sender<Option<Option<Arc<Surface>>>>,
+    /// How many servers may be starting at once.
+    pub starts: Semaphore,
 }
+
+/// A start takes all of a core, so more of them at once than there are cores only delays the first;
+/// but none waits longer than this for its turn, for a server may hang.
+const MOST_WAITED: Duration = Duration::from_secs(1);
 
 /// A lane at work.
 pub struct Lane {
@@ -230,11 +239,14 @@ impl Lane {
     }
 
     async fn first_start(&mut self) -> Result<(), String> {
+        let shared = Arc::clone(&self.shared);
+        let turn = tokio::time::timeout(MOST_WAITED, shared.starts.acquire()).await;
         self.start().await?;
         if let Some(sandbox) = &mut self.sandbox {
             sandbox.after_start().map_err(|error| error.to_string())?;
         }
         let surface = self.list().await?;
+        drop(turn);
         self.surface = Arc::new(surface);
         self.listed = Some(Instant::now());
         if self.kind == LaneKind::Main {

@@ -240,7 +240,7 @@ mod tests {
             (RunKind::Standard, standard::hash(&standard::locked(None)))
         );
         let lanes: Vec<&str> = plan.lanes.iter().map(|lane| lane.kind.name()).collect();
-        assert_eq!(lanes, ["main", "second", "hostile"]);
+        assert_eq!(lanes, ["main", "hostile", "second"]);
         assert!(plan.parallel && plan.sandbox);
     }
 

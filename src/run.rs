@@ -140,6 +140,7 @@ fn prepare(
         events,
         interrupt,
         main_surface: watch::Sender::new(None),
+        starts: Semaphore::new(std::thread::available_parallelism().map_or(2, |n| n.get())),
         config: Arc::new(config.clone()),
     })
 }
