@@ -1,6 +1,6 @@
 //! What a check is: its declaration, how it collects, how it decides; and the `pack!` list.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,10 @@ pub struct Spec {
     /// The lane it runs on.
     #[serde(default)]
     pub lane: LaneKind,
+    /// Whether a breached core probe ends it: further ones would cost long answers, and could not
+    /// change the verdict.
+    #[serde(default)]
+    pub until_breached: bool,
     /// Its place among the checks of its lane.
     #[serde(default)]
     pub turn: Turn,
@@ -72,6 +76,19 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// The lanes it runs on: its own, and those its probes name.
+    pub fn lanes(&self) -> BTreeSet<LaneKind> {
+        let named = self.probes.iter().filter_map(|probe| probe.lane);
+        let own = (self.probes.is_empty() || self.probes.iter().any(|p| p.lane.is_none()))
+            .then_some(self.lane);
+        own.into_iter().chain(named).collect()
+    }
+
+    /// The probes that run on a lane.
+    pub fn probes_on(&self, lane: LaneKind) -> impl Iterator<Item = &Probe> {
+        self.probes.iter().filter(move |probe| probe.lane.unwrap_or(self.lane) == lane)
+    }
+
     /// The severity that counts: a candidate is advisory.
     pub fn effective_severity(&self) -> Severity {
         if self.candidate { Severity::Advisory } else { self.severity }
@@ -111,12 +128,37 @@ pub enum LaneKind {
     Second,
     /// Malformed input, special files, whatever may end the server. Other client name.
     Hostile,
+    /// Statements that would change the database, as its administrator: the one lane that writes.
+    Writer,
+    /// Statements of the role that may not read one column.
+    Analyst,
+    /// Statements of the role that may see one tenant's rows.
+    Tenant,
+    /// Statements with large answers.
+    Bulk,
+    /// A statement that waits.
+    Sleeper,
+    /// A statement that computes.
+    Spinner,
+    /// A database password full of characters that mean something in a URL.
+    Quoted,
 }
 
 impl LaneKind {
-    /// Every lane, in the order they start: the one others wait for, then the one that is asked
+    /// Every lane, in the order they start: the one others wait for, then those that are asked
     /// longest.
-    pub const ALL: [Self; 3] = [Self::Main, Self::Hostile, Self::Second];
+    pub const ALL: [Self; 10] = [
+        Self::Main,
+        Self::Sleeper,
+        Self::Spinner,
+        Self::Writer,
+        Self::Hostile,
+        Self::Bulk,
+        Self::Tenant,
+        Self::Analyst,
+        Self::Second,
+        Self::Quoted,
+    ];
 
     /// The lane's name in evidence.
     pub fn name(self) -> &'static str {
@@ -124,6 +166,32 @@ impl LaneKind {
             Self::Main => "main",
             Self::Second => "second",
             Self::Hostile => "hostile",
+            Self::Writer => "writer",
+            Self::Analyst => "analyst",
+            Self::Tenant => "tenant",
+            Self::Bulk => "bulk",
+            Self::Sleeper => "sleeper",
+            Self::Spinner => "spinner",
+            Self::Quoted => "quoted",
+        }
+    }
+
+    /// Whether the lane has nothing to ask without a database.
+    pub fn needs_database(self) -> bool {
+        !self.classes().is_empty()
+    }
+
+    /// The classes of tools whose controls the lane needs; none means all.
+    pub fn classes(self) -> &'static [&'static str] {
+        match self {
+            Self::Main | Self::Second | Self::Hostile => &[],
+            Self::Writer
+            | Self::Analyst
+            | Self::Tenant
+            | Self::Bulk
+            | Self::Sleeper
+            | Self::Spinner
+            | Self::Quoted => &["sql"],
         }
     }
 }
@@ -165,6 +233,15 @@ pub struct Probe {
     /// Input: a source and a destination.
     #[serde(default)]
     pub path_pair: Option<PathPair>,
+    /// Input: a statement of SQL.
+    #[serde(default)]
+    pub sql: Option<String>,
+    /// With `sql`: what is sent as a second call of the same tool on the same instance.
+    #[serde(default)]
+    pub then: Option<String>,
+    /// The lane it runs on, where not the check's.
+    #[serde(default)]
+    pub lane: Option<LaneKind>,
     /// Input: any JSON value.
     #[serde(default)]
     pub value: Option<serde_json::Value>,
@@ -223,6 +300,8 @@ pub enum Direct {
     None,
     /// The object meant must exist and be readable by the harness.
     Object,
+    /// The statement must change the database when the same role runs it directly.
+    Run,
 }
 
 /// Whether a probe shares the lane's instance.
@@ -232,6 +311,9 @@ pub enum InstanceUse {
     /// It does.
     #[default]
     Shared,
+    /// It runs on an instance that was asked nothing else before, or only such probes, none of
+    /// which was breached.
+    Own,
     /// It runs after everything else of the lane.
     Last,
 }
@@ -350,6 +432,8 @@ pub enum Needs {
     Nothing,
     /// The sandbox placeholder and a confirmed tool of one of these classes.
     Sandbox(&'static [&'static str]),
+    /// A placeholder of the database and a confirmed tool of one of these classes.
+    Database(&'static [&'static str]),
 }
 
 /// Declares a pack: its title, when it applies, its checks in report order.

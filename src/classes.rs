@@ -33,6 +33,9 @@ pub struct Operation {
     /// Any segment of the name may be one of these instead of a verb.
     #[serde(default)]
     pub words: Vec<String>,
+    /// An argument of one of these names makes any name of a tool fit.
+    #[serde(default)]
+    pub sure: Vec<String>,
     /// The path argument must be an array.
     #[serde(default)]
     pub array: bool,
@@ -86,6 +89,9 @@ pub enum Expect {
     Gone(String),
     /// The file contains the call's token afterwards.
     Contains(String),
+    /// The reply shows how many rows of the seed database the role sees, and for the administrator
+    /// the role itself.
+    Database,
 }
 
 /// The built-in table.

@@ -25,7 +25,7 @@ pub use self::error::{ConfigError, ErrorKind, Place};
 pub use self::file::json_schema;
 pub use self::limits::{Limits, MAX_SECONDS, Row};
 pub use self::placeholder::{
-    ExpandError, Fault, Placeholder, Resolve, Values, expand, expand_value,
+    ExpandError, Fault, Pg, PgValues, Placeholder, Resolve, Values, encoded, expand, expand_value,
 };
 pub use self::read::{MAX_FILE, from_command, load, parse};
 pub use self::shown::{CANARY, Shown};
@@ -164,6 +164,25 @@ pub struct ToolOverride {
     pub arguments: serde_json::Map<String, serde_json::Value>,
 }
 
+/// A tool that runs SQL, as the file names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlTool {
+    /// The tool.
+    pub tool: String,
+    /// The argument that takes the statement.
+    pub argument: String,
+}
+
+/// The address of a database with a password in it, which `Debug` leaves out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseUrl(pub String);
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseUrl")
+    }
+}
+
 /// What the file says about a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOverride {
@@ -225,6 +244,12 @@ pub struct Config {
     pub packs: Option<Vec<String>>,
     /// Tools by name.
     pub tools: BTreeMap<String, ToolOverride>,
+    /// The tools that run SQL; empty when they are to be found.
+    pub sql_tools: Vec<SqlTool>,
+    /// A Postgres of the user's, in which the seed database is made; from the command line alone.
+    pub pg: Option<DatabaseUrl>,
+    /// Whether a Postgres may be started, and fetched where none is installed.
+    pub embedded: bool,
     /// Checks by id.
     pub checks: BTreeMap<String, CheckOverride>,
     /// The profile.

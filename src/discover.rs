@@ -66,7 +66,12 @@ pub fn place(tool: &Tool, set: Option<&Override>) -> Result<Option<Placement>, S
         if class.is_some_and(|class| class != operation.class) {
             continue;
         }
-        let Some(because) = fits(operation, tool, &segments, class.is_some()) else { continue };
+        let sure = arguments.iter().find(|argument| operation.sure.contains(&argument.name));
+        let because = match sure {
+            Some(argument) => Some(format!("argument `{}`", argument.name)),
+            None => fits(operation, tool, &segments, class.is_some()),
+        };
+        let Some(because) = because else { continue };
         let Some(slots) = arguments::slots(operation, &arguments) else { continue };
         let given = set.map(|set| set.arguments.clone()).unwrap_or_default();
         let filled = arguments::fill(tool.input_schema(), &slots, given).map_err(|name| {

@@ -105,6 +105,13 @@ pub enum What {
     Canary { object: String, inside: bool, form: Form, channel: Channel },
     /// A watched path changed. `inside` is true below the directory the tool may write.
     Changed { path: String, how: How, inside: bool },
+    /// Something in the database differs from before: rows, a relation, a sequence, a privilege.
+    State { object: String, how: How },
+    /// The probe's statement reached the database as this role; how it ended there: the command
+    /// tag, or the SQLSTATE of its error.
+    Sql { role: String, ended: String },
+    /// A figure of the answer above its limit.
+    Over { name: String, n: u64, limit: u64 },
     /// The process ended; the words say how (`exit 1`, `signal 9`).
     Died(String),
     /// The process lives and answers no ping within 5 s.
@@ -208,6 +215,9 @@ pub enum Why {
     NotReproduced,
     /// The probe was not sent, because its tool had been lost too often.
     Unsent,
+    /// The probe was not sent, because a core probe had been breached and the verdict could not
+    /// change any more.
+    Decided,
     /// Nothing in the observations speaks for or against.
     NothingSeen,
 }

@@ -119,6 +119,27 @@ pub struct Noise {
     pub blank: bool,
 }
 
+/// A session of the server in the database, as the tap and the state reader saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The lane.
+    pub lane: String,
+    /// The role the instance was given.
+    pub given: String,
+    /// The role it connected as.
+    pub user: String,
+    /// What it calls itself, last.
+    pub application_name: String,
+    /// Whether the role is a superuser.
+    pub superuser: bool,
+    /// Whether the role is exempt from row-level security.
+    pub bypasses_rls: bool,
+    /// Whether the role owns a table with row-level security.
+    pub owns_rls: bool,
+    /// Whether a statement of the server carried a comment that no probe sent.
+    pub tagged: bool,
+}
+
 /// Everything all lanes did.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
@@ -136,6 +157,8 @@ pub struct Journal {
     pub messages: u64,
     /// How many tools the server lists.
     pub tools: usize,
+    /// Sessions of the server in the database.
+    pub sessions: Vec<Session>,
     /// What own directories are called, so that an echo of them is no finding.
     pub own_paths: Vec<String>,
 }

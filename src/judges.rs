@@ -52,11 +52,13 @@ pub fn is_breach(spec: &Spec, fact: &Fact) -> bool {
             spec.canaries.iter().any(|named| is_named(named, object, *inside))
         }
         What::Changed { inside, .. } => !inside,
+        What::State { .. } | What::Over { .. } => true,
         What::Died(_) | What::Mute => true,
         What::Silent
         | What::Alive(_)
         | What::Orphan(_)
         | What::Text { .. }
+        | What::Sql { .. }
         | What::Figure { .. } => false,
     }
 }

@@ -3,8 +3,10 @@
 mod ask;
 mod close;
 mod controls;
+mod database;
 mod drive;
 mod stage;
+mod statements;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,24 +22,26 @@ use tokio::{
 
 use crate::{
     canary::{Canaries, Canary, Kind},
-    check::{Check, Collect, InstanceUse, LaneKind},
+    check::{Check, Collect, InstanceUse, LaneKind, Needs},
     config::{Config, Values, expand_value},
     discover::{self, Override, Skipped},
     event::{Event, Events},
     evidence::Evidence,
     instance::{Instance, Setup},
-    journal::{Act, Closing, Hit, Noise},
+    journal::{Act, Closing, Hit, Noise, Session},
     plan::LanePlan,
     stage::Stop,
     surface::{Placement, Surface, Tool},
-    target::Sandbox,
+    target::{Sandbox, postgres::Postgres},
     world,
 };
+
+use database::Database;
 
 pub use close::LaneRecord;
 
 /// How often the server of one lane is started again before the lane gives up.
-const MOST_RESTARTS: u32 = 24;
+const MOST_RESTARTS: u32 = 40;
 
 /// How many requests of one lane may stay without a reply before the lane gives up: each costs a
 /// second or more.
@@ -57,6 +61,8 @@ pub struct Shared {
     pub overrides: BTreeMap<String, Override>,
     /// Whether lanes build a sandbox.
     pub sandbox: bool,
+    /// The database, when the configuration uses one and one was had.
+    pub database: Option<Arc<Postgres>>,
     /// Where events go.
     pub events: Events,
     /// Turns true when the run is to stop.
@@ -81,6 +87,7 @@ pub struct Lane {
     planted: Vec<(String, String)>,
     cwd: PathBuf,
     sandbox: Option<Sandbox>,
+    database: Option<Database>,
     canaries: Arc<Canaries>,
     inside: BTreeMap<String, bool>,
     instance: Option<Instance>,
@@ -111,6 +118,7 @@ pub struct Lane {
     noise_count: u64,
     messages: u64,
     hits: Vec<Hit>,
+    sessions: Vec<Session>,
     evidence: BTreeMap<String, Vec<Evidence>>,
     /// The control that confirmed each tool.
     proofs: BTreeMap<String, controls::Proof>,
@@ -135,12 +143,17 @@ impl Lane {
     pub async fn open(shared: Arc<Shared>, plan: &LanePlan) -> Result<Self, (String, LaneRecord)> {
         let kind = plan.kind;
         shared.events.tell(Event::Starting { lane: kind.name() });
-        let mut lane = match Self::build(shared, plan) {
+        let database = match &shared.database {
+            Some(postgres) => Database::open(Arc::clone(postgres), kind).await.map(Some),
+            None => Ok(None),
+        };
+        let built = database.and_then(|database| Self::build(shared, plan, database));
+        let mut lane = match built {
             Ok(lane) => lane,
             Err(why) => return Err((why, LaneRecord::empty(kind))),
         };
         let began = Instant::now();
-        match lane.first_start().await {
+        match lane.first_start(plan).await {
             Ok(()) => {
                 lane.shared.events.tell(Event::Ready {
                     lane: kind.name(),
@@ -149,14 +162,21 @@ impl Lane {
                 });
                 Ok(lane)
             }
-            Err(why) => {
+            Err(mut why) => {
+                if let Some(trouble) = lane.database.as_ref().and_then(Database::trouble) {
+                    why = format!("{why}\n{trouble}");
+                }
                 lane.shared.events.tell(Event::Lost { lane: kind.name(), why: why.clone() });
                 Err((why, lane.close().await))
             }
         }
     }
 
-    fn build(shared: Arc<Shared>, plan: &LanePlan) -> Result<Self, String> {
+    fn build(
+        shared: Arc<Shared>,
+        plan: &LanePlan,
+        database: Option<Database>,
+    ) -> Result<Self, String> {
         let kind = plan.kind;
         let dir = shared.run.lane(kind.name()).map_err(|error| error.to_string())?;
         let special = kind == LaneKind::Hostile;
@@ -170,6 +190,10 @@ impl Lane {
         for object in sandbox.iter().flat_map(Sandbox::canaries) {
             inside.insert(object.object.clone(), object.inside);
             objects.push(Canary { object: object.object, token: object.token, kind: Kind::Plain });
+        }
+        for (canary, own) in database.iter().flat_map(|database| database.canaries(kind)) {
+            inside.insert(canary.object.clone(), own);
+            objects.push(canary);
         }
         for (name, token) in &shared.secrets {
             objects.push(Canary {
@@ -186,7 +210,8 @@ impl Lane {
             sandbox: path(sandbox.as_ref().map(Sandbox::docs)),
             sandbox_out: path(sandbox.as_ref().map(Sandbox::out)),
             files: path(Some(&dir.root().join("files"))),
-            role: "default".into(),
+            role: database.as_ref().map_or("default", |d| d.role().name()).into(),
+            pg: database.as_ref().map(Database::values).unwrap_or_default(),
             canaries: shared.secrets.clone(),
             env: shared.env.clone(),
         };
@@ -206,6 +231,7 @@ impl Lane {
             planted,
             cwd,
             sandbox,
+            database,
             inside,
             instance: None,
             spare: None,
@@ -228,6 +254,7 @@ impl Lane {
             noise_count: 0,
             messages: 0,
             hits: Vec::new(),
+            sessions: Vec::new(),
             evidence: BTreeMap::new(),
             proofs: BTreeMap::new(),
             first_controls: BTreeMap::new(),
@@ -238,10 +265,17 @@ impl Lane {
         })
     }
 
-    async fn first_start(&mut self) -> Result<(), String> {
+    async fn first_start(&mut self, plan: &LanePlan) -> Result<(), String> {
         let shared = Arc::clone(&self.shared);
         let turn = tokio::time::timeout(MOST_WAITED, shared.starts.acquire()).await;
-        self.start().await?;
+        let mut database = self.database.take();
+        let (started, ()) = tokio::join!(self.start(), async {
+            if let Some(database) = &mut database {
+                database.replay(&plan.checks).await;
+            }
+        });
+        self.database = database;
+        started?;
         if let Some(sandbox) = &mut self.sandbox {
             sandbox.after_start().map_err(|error| error.to_string())?;
         }
@@ -398,12 +432,10 @@ impl Lane {
         }
     }
 
-    /// The pack whose target the sandbox is.
-    fn sandbox_pack(&self) -> &'static str {
-        crate::registry::packs()
-            .iter()
-            .find(|pack| matches!(pack.needs, crate::check::Needs::Sandbox(_)))
-            .map_or("core", |pack| pack.id)
+    /// The pack with that need.
+    fn pack_needing(&self, need: impl Fn(Needs) -> bool) -> &'static str {
+        let mut packs = crate::registry::packs().iter();
+        packs.find(|pack| need(pack.needs)).map_or("core", |pack| pack.id)
     }
 
     /// Asks the checks of the plan, in their order, then what must come last.

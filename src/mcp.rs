@@ -13,6 +13,7 @@ mod lines;
 mod list;
 mod message;
 mod reply;
+mod rows;
 mod shared;
 mod skim;
 mod stderr;

@@ -19,6 +19,8 @@ pub struct Plan {
     pub parallel: bool,
     /// Whether the sandbox is used.
     pub sandbox: bool,
+    /// Whether the database is used.
+    pub database: bool,
     /// Standard or custom.
     pub kind: RunKind,
     /// What differs from the standard.
@@ -72,6 +74,7 @@ pub const OTHER_CLIENT: &str = "claude-ai";
 pub fn plan(config: &Config, only: &[String]) -> Plan {
     let placeholders = config.placeholders();
     let sandbox = placeholders.contains(&Placeholder::Sandbox);
+    let database = placeholders.iter().any(|used| matches!(used, Placeholder::Pg(_)));
     let chosen = |pack: &Pack| match &config.packs {
         Some(packs) => packs.iter().any(|id| id == pack.id),
         None => true,
@@ -85,17 +88,21 @@ pub fn plan(config: &Config, only: &[String]) -> Plan {
                 Needs::Sandbox(_) if !sandbox => {
                     Some("the configuration does not use `${sandbox}`".into())
                 }
-                Needs::Sandbox(_) | Needs::Nothing => None,
+                Needs::Database(_) if !database => {
+                    Some("the configuration does not use `${pg.url}` or a part of it".into())
+                }
+                Needs::Sandbox(_) | Needs::Database(_) | Needs::Nothing => None,
             },
             checks: pack.checks.iter().map(|check| planned(config, check, only)).collect(),
         })
         .collect();
-    let lanes = lanes(&packs);
+    let lanes = lanes(&packs, database);
     let differences = differences(config, only);
     Plan {
         lanes,
         parallel: !shares_a_store(config),
         sandbox,
+        database,
         kind: if differences.is_empty() { RunKind::Standard } else { RunKind::Custom },
         differences,
         hash: standard::hash(&standard::locked(Some(config))),
@@ -128,7 +135,7 @@ fn planned(config: &Config, check: &'static Check, only: &[String]) -> PlannedCh
 
 /// Every lane a driven or scripted check asks for. The main lane is always there: it is what the
 /// surface is read from.
-fn lanes(packs: &[PlannedPack]) -> Vec<LanePlan> {
+fn lanes(packs: &[PlannedPack], database: bool) -> Vec<LanePlan> {
     let asked: Vec<&'static Check> = packs
         .iter()
         .filter(|pack| pack.na.is_none())
@@ -139,7 +146,7 @@ fn lanes(packs: &[PlannedPack]) -> Vec<LanePlan> {
         .collect();
     let of = |kind: LaneKind| {
         let mut checks: Vec<&'static Check> =
-            asked.iter().copied().filter(|check| check.spec.lane == kind).collect();
+            asked.iter().copied().filter(|check| check.spec.lanes().contains(&kind)).collect();
         checks.sort_by_key(|check| check.spec.turn);
         LanePlan {
             kind,
@@ -150,8 +157,25 @@ fn lanes(packs: &[PlannedPack]) -> Vec<LanePlan> {
     LaneKind::ALL
         .into_iter()
         .map(of)
-        .filter(|lane| lane.kind == LaneKind::Main || !lane.checks.is_empty())
+        .filter(|lane| match lane.kind {
+            LaneKind::Main => true,
+            // It asks nothing: what the server says of its start is read with the rest of its own.
+            LaneKind::Quoted => database && packs.iter().any(|p| p.pack.needs == Needs::Nothing),
+            _ => !lane.checks.is_empty(),
+        })
         .collect()
+}
+
+impl Plan {
+    /// Takes out what needs a database that could not be had.
+    pub fn without_database(&mut self, why: &str) {
+        for pack in &mut self.packs {
+            if matches!(pack.pack.needs, Needs::Database(_)) {
+                pack.na.get_or_insert_with(|| why.to_owned());
+            }
+        }
+        self.lanes.retain(|lane| !lane.kind.needs_database());
+    }
 }
 
 /// Whether the server is given a store that its instances would share: an absolute path that is

@@ -190,6 +190,15 @@ pub struct Targets {
     /// The version of its layout.
     #[serde(default)]
     pub sandbox_layout: Option<String>,
+    /// Where the Postgres came from: `given`, `installed`, `cached` or `acquired`; null without one.
+    #[serde(default)]
+    pub database: Option<String>,
+    /// The version of its server.
+    #[serde(default)]
+    pub database_version: Option<String>,
+    /// The version of its seed.
+    #[serde(default)]
+    pub seed: Option<String>,
 }
 
 /// One pack.

@@ -22,6 +22,7 @@ use crate::{
     lane::{Lane, LaneRecord, PLANTED, Shared},
     plan::{LanePlan, Plan, plan},
     report::Report,
+    target::postgres::{Postgres, ProvideError, Unavailable, Wish},
     world,
 };
 
@@ -41,6 +42,14 @@ pub enum RunError {
     /// The run's folders could not be made.
     #[error("failed to prepare the run: {0}")]
     World(#[from] world::RunError),
+    /// Something the user gave cannot be used.
+    #[error("{why}")]
+    Usage {
+        /// What is wrong with it.
+        why: String,
+        /// What to do.
+        help: String,
+    },
     /// The system gives no random numbers.
     #[error("failed to draw random numbers: {0}")]
     Random(getrandom::Error),
@@ -64,8 +73,10 @@ pub async fn run(
 ) -> Result<Report, RunError> {
     let began = Instant::now();
     let started_at = jiff::Timestamp::now();
-    let plan = plan(&request.config, &request.only);
-    let shared = Arc::new(prepare(&request.config, &plan, events, interrupt)?);
+    let mut plan = plan(&request.config, &request.only);
+    let mut shared = prepare(&request.config, &plan, events, interrupt)?;
+    let no_database = had(&request.config, &mut plan, &mut shared).await?;
+    let shared = Arc::new(shared);
     let prepared = began.elapsed();
     let mut lanes = work_all(&shared, &plan).await;
     let journal = decide::journal(&mut lanes, &shared);
@@ -74,6 +85,7 @@ pub async fn run(
     let decided = decide::decide(&plan, &lanes, journal, &shared, interrupted);
     let report = record::report(record::Parts {
         request: &request,
+        no_database,
         plan: &plan,
         shared: &shared,
         lanes: &lanes,
@@ -89,7 +101,10 @@ pub async fn run(
 async fn finish(mut report: Report, shared: Arc<Shared>, began: Instant) -> Report {
     // Lanes are gone, so nobody else holds the folders.
     let removed = match Arc::try_unwrap(shared) {
-        Ok(shared) => {
+        Ok(mut shared) => {
+            if let Some(database) = shared.database.take().and_then(Arc::into_inner) {
+                database.close().await;
+            }
             tokio::task::spawn_blocking(move || shared.run.close()).await.is_ok_and(|closed| {
                 match closed {
                     Ok(()) => true,
@@ -137,12 +152,48 @@ fn prepare(
         env: config.env_values(),
         overrides,
         sandbox: plan.sandbox,
+        database: None,
         events,
         interrupt,
         main_surface: watch::Sender::new(None),
         starts: Semaphore::new(std::thread::available_parallelism().map_or(2, |n| n.get())),
         config: Arc::new(config.clone()),
     })
+}
+
+/// Has a database made when the configuration uses one. Without it the plan loses what needs it,
+/// and its placeholders stay empty: why, in words for the report.
+async fn had(
+    config: &Config,
+    plan: &mut Plan,
+    shared: &mut Shared,
+) -> Result<Option<String>, RunError> {
+    if !plan.database {
+        return Ok(None);
+    }
+    let wish =
+        Wish { given: config.pg.as_ref().map(|url| url.0.clone()), embedded: config.embedded };
+    let mut interrupt = shared.interrupt.clone();
+    let provided = tokio::select! {
+        provided = Postgres::provide(&shared.run, &wish) => provided,
+        _ = interrupt.wait_for(|stop| *stop) => {
+            plan.without_database("interrupted");
+            return Ok(None);
+        }
+    };
+    match provided {
+        Ok(database) => {
+            shared.database = Some(Arc::new(database));
+            Ok(None)
+        }
+        Err(ProvideError::Usage(why, help)) => Err(RunError::Usage { why, help }),
+        Err(ProvideError::Unavailable(Unavailable { why, help })) => {
+            plan.without_database(&format!("no Postgres was had: {why}; {help}"));
+            Ok(Some(format!(
+                "no Postgres was had: {why}; placeholders of the database stand for nothing"
+            )))
+        }
+    }
 }
 
 /// A canary token: `sm-` and 16 hexadecimal digits.

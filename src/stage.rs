@@ -1,11 +1,11 @@
 //! The only door of an adaptive check to the world.
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
 use crate::{
-    check::Spec,
+    check::{LaneKind, Spec},
     evidence::Evidence,
     surface::{Placement, Surface},
 };
@@ -64,6 +64,8 @@ pub struct Label {
     pub environment: bool,
     /// The input as shown in reports, placeholders unexpanded.
     pub sent: String,
+    /// How long a living server may take, where not as long as for any call.
+    pub patience: Option<Duration>,
     /// A FIFO the server may hang on: watched while waiting, and freed 250 ms after the server was
     /// seen to read it.
     pub fifo: Option<String>,
@@ -97,6 +99,8 @@ pub struct Answer {
     pub result: Option<Value>,
     /// Whether the server asked for a client capability meanwhile.
     pub tainted: bool,
+    /// Whether it left a transaction open that may still write.
+    pub pending: bool,
 }
 
 /// What an adaptive check may do. The machine implements it for a lane; tests implement a fake.
@@ -122,7 +126,17 @@ pub trait Stage: Send {
     /// Reads the tool list again on the same connection.
     fn list_again<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Surface>, Stop>>;
 
-    /// Ends the instance and starts a fresh one on the same targets.
+    /// The lane.
+    fn lane(&self) -> LaneKind;
+
+    /// The time limit of statements and commands (methodology 11).
+    fn time_limit(&self) -> Duration;
+
+    /// How many statements of the server its database still runs, looked at until there are none,
+    /// for at most 2 s (methodology 11). `None` when there is no database.
+    fn running<'a>(&'a mut self) -> BoxFuture<'a, Option<u64>>;
+
+    /// Ends the instance, whatever its database still runs for it, and starts a fresh one on the same targets.
     fn fresh<'a>(&'a mut self) -> BoxFuture<'a, Result<(), Stop>>;
 
     /// Keeps a line of evidence for this check.

@@ -5,14 +5,15 @@ use std::{
     collections::VecDeque,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use serde_json::{Map, Value, json};
 
 use crate::{
-    check::{Check, Collect, Spec},
+    check::{Check, Collect, LaneKind, Spec},
     evidence::{Collected, Evidence, Fact, Kind, Observer, Reading, Reply, What},
-    journal::{Act, Journal, Origin},
+    journal::{Act, Journal, Origin, Session},
     judges, registry,
     stage::{Answer, Ask, BoxFuture, Label, Life, Stage, Stop},
     surface::{Confirmed, Placement, Slot, Step, Surface, Tool},
@@ -109,6 +110,20 @@ pub(crate) fn act(pack: &'static str, check: &str, tool: &str) -> Act {
         hits: Vec::new(),
         changes: Vec::new(),
         valid: true,
+    }
+}
+
+/// A session of the tenant's instance, as the role it was given, with a name.
+pub(crate) fn db_session() -> Session {
+    Session {
+        lane: "tenant".into(),
+        given: "sm_tenant".into(),
+        user: "sm_tenant".into(),
+        application_name: "sample".into(),
+        superuser: false,
+        bypasses_rls: false,
+        owns_rls: false,
+        tagged: false,
     }
 }
 
@@ -309,6 +324,7 @@ impl FakeStage {
             code: canned.code,
             result: None,
             tainted: canned.tainted,
+            pending: false,
         }
     }
 }
@@ -344,6 +360,18 @@ impl Stage for FakeStage {
         let same = || Some(Surface::clone(&self.surface));
         let next = self.lists.pop_front().unwrap_or_else(same);
         Box::pin(async move { Ok(next) })
+    }
+
+    fn lane(&self) -> LaneKind {
+        self.spec.lane
+    }
+
+    fn time_limit(&self) -> Duration {
+        Duration::from_secs(32)
+    }
+
+    fn running<'a>(&'a mut self) -> BoxFuture<'a, Option<u64>> {
+        Box::pin(async { None })
     }
 
     fn fresh<'a>(&'a mut self) -> BoxFuture<'a, Result<(), Stop>> {

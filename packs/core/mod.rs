@@ -1,5 +1,6 @@
 //! The server itself: what it does with bad input, what it shows, what it lets out.
 
+use super::shown;
 use crate::{
     check::Needs,
     evidence::{Evidence, Observer, Why},
@@ -35,17 +36,6 @@ crate::check::pack! { "core",
     stdout_clean = journal,
     shutdown = journal,
     resource_traversal = script,
-}
-
-/// The head of a text of the server, at most 200 characters, control and invisible direction
-/// characters replaced: fit for an excerpt.
-fn shown(text: &str) -> String {
-    let safe = |c: char| match c {
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        c if c.is_control() => '\u{fffd}',
-        c => c,
-    };
-    text.chars().take(200).map(safe).collect()
 }
 
 /// A control's line: held when the call worked, no evidence when it did not.

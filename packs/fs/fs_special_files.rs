@@ -159,13 +159,13 @@ pub(super) fn decide(collected: &Collected) -> Ruling {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::VecDeque, sync::Arc};
+    use std::{collections::VecDeque, sync::Arc, time::Duration};
 
     use serde_json::{Map, json};
 
     use super::*;
     use crate::{
-        check::Spec,
+        check::{LaneKind, Spec},
         evidence::{Kind, Outcome},
         surface::{Confirmed, Slot, Step, Surface},
         verdict::Verdict,
@@ -241,12 +241,32 @@ mod tests {
                 self.asked.push((label, params));
                 let (life, facts) = self.lives.pop_front().unwrap_or((Life::Replied, Vec::new()));
                 line.facts = facts;
-                Ok(Answer { line, life, declined: true, code: None, result: None, tainted: false })
+                Ok(Answer {
+                    line,
+                    life,
+                    declined: true,
+                    code: None,
+                    result: None,
+                    tainted: false,
+                    pending: false,
+                })
             })
         }
         fn list_again<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Surface>, Stop>> {
             Box::pin(async { Ok(None) })
         }
+        fn lane(&self) -> LaneKind {
+            LaneKind::Hostile
+        }
+
+        fn time_limit(&self) -> Duration {
+            Duration::from_secs(32)
+        }
+
+        fn running<'a>(&'a mut self) -> BoxFuture<'a, Option<u64>> {
+            Box::pin(async { None })
+        }
+
         fn fresh<'a>(&'a mut self) -> BoxFuture<'a, Result<(), Stop>> {
             self.fresh += 1;
             Box::pin(async { Ok(()) })

@@ -99,6 +99,27 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SECS", help_heading = "Checks")]
     pub(crate) timeout: Option<String>,
 
+    /// A Postgres you control, for the seed database of pack db
+    ///
+    /// `postgres://superuser:password@host:port/database`. The database sealmark_seed and the roles
+    /// sm_* are made there and removed at the end. Without it an installed Postgres is started for
+    /// the run, or one is fetched and kept in the user's cache.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "SEALMARK_PG",
+        hide_env_values = true,
+        hide_short_help = true,
+        help_heading = "Checks"
+    )]
+    pub(crate) pg: Option<String>,
+
+    /// Start no Postgres and fetch none
+    ///
+    /// Without --pg the placeholders of the database are then empty, and pack db is not graded.
+    #[arg(long, hide_short_help = true, help_heading = "Checks")]
+    pub(crate) no_embedded: bool,
+
     /// What is printed: text (the default), summary or json
     #[arg(
         long,
@@ -138,10 +159,6 @@ pub(crate) struct Later {
     from: Option<Option<String>>,
     #[arg(long, hide = true, num_args = 0..=1)]
     server: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1)]
-    pg: Option<Option<String>>,
-    #[arg(long, hide = true)]
-    no_embedded: bool,
     #[arg(long, hide = true)]
     sealed: bool,
     #[arg(long, hide = true, num_args = 0..=1)]
@@ -156,8 +173,6 @@ impl Later {
         [
             (self.from.is_some(), "--from"),
             (self.server.is_some(), "--server"),
-            (self.pg.is_some(), "--pg"),
-            (self.no_embedded, "--no-embedded"),
             (self.sealed, "--sealed"),
             (self.baseline.is_some(), "--baseline"),
             (self.replay.is_some(), "--replay"),

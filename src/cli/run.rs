@@ -12,14 +12,16 @@ use self::output::Outputs;
 use super::args::RunArgs;
 use super::names;
 use super::out;
-use crate::config::{Config, ConfigError, Limits, Profile, Warning, from_command, load};
+use crate::config::{
+    Config, ConfigError, DatabaseUrl, Limits, Profile, Warning, from_command, load,
+};
 use crate::error::{self, Error, Interruption};
 use crate::event::Events;
 use crate::letter::Letter;
 use crate::registry;
 use crate::render::{Format, Style, live};
 use crate::report::{PackStatus, Report};
-use crate::run::{Request, run};
+use crate::run::{Request, RunError, run};
 use crate::standard::Names;
 
 /// The configuration that is taken when none is named.
@@ -108,6 +110,8 @@ fn adjust(config: &mut Config, args: &RunArgs) -> Result<(), Error> {
             (_, length) => length,
         };
     }
+    config.pg = args.pg.clone().map(DatabaseUrl);
+    config.embedded = !args.no_embedded;
     if let Some(word) = &args.fail_under {
         config.fail_under = word.parse().map_err(|_| {
             let letters = Letter::ALL.map(Letter::as_str).join(", ");
@@ -190,9 +194,13 @@ fn conduct(
     let done = runtime.block_on(async {
         let interrupts = Interrupts::watch(timeout)
             .map_err(|error| internal(format!("failed to watch for signals: {error}")))?;
-        let report = run(request, Events::to(sender), interrupts.receiver())
-            .await
-            .map_err(|error| internal(error.to_string()))?;
+        let report =
+            run(request, Events::to(sender), interrupts.receiver()).await.map_err(|error| {
+                match error {
+                    RunError::Usage { why, help } => Error::usage(why, help),
+                    error => internal(error.to_string()),
+                }
+            })?;
         Ok((report, interrupts.first()))
     });
     runtime.shutdown_background();

@@ -17,7 +17,6 @@ use crate::letter::Letter;
 
 /// Keys of the methodology that come later, and with what.
 pub(crate) const LATER_KEYS: &[(&str, &str)] = &[
-    ("sql_tools", "pack db"),
     ("net", "pack net"),
     ("exec", "pack exec"),
     ("scope", "pack scope"),
@@ -122,6 +121,9 @@ pub(crate) struct File {
     /// Tools by name: what they do, where sealmark should not find it out by itself.
     #[serde(default)]
     pub(crate) tools: Option<Entries<ToolFile>>,
+    /// The tools that run SQL, in place of those sealmark finds by itself.
+    #[serde(default)]
+    pub(crate) sql_tools: Option<Vec<SqlToolFile>>,
     /// Checks by id: off, or of another severity. For all but candidates this is locked: it makes
     /// the run CUSTOM.
     #[serde(default)]
@@ -146,7 +148,8 @@ pub(crate) struct File {
 }
 
 /// The server under test. In every text, `${sandbox}`, `${sandbox.out}`, `${files}`, `${role}`,
-/// `${canary:NAME}` and `${env:NAME}` are replaced; `$${` is a literal `${`.
+/// `${pg.url}` and its parts `${pg.host}`, `${pg.port}`, `${pg.user}`, `${pg.password}` and
+/// `${pg.database}`, `${canary:NAME}` and `${env:NAME}` are replaced; `$${` is a literal `${`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerFile {
@@ -206,6 +209,16 @@ pub(crate) struct ToolFile {
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub(crate) arguments: Option<Entries<Spanned<serde_json::Value>>>,
+}
+
+/// A tool that runs SQL.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SqlToolFile {
+    /// The tool.
+    pub(crate) tool: Text,
+    /// The argument that takes the statement.
+    pub(crate) argument: Text,
 }
 
 /// What is changed about a check.

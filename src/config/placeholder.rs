@@ -16,31 +16,65 @@ pub enum Placeholder {
     Files,
     /// `${role}`: the role of the instance.
     Role,
+    /// `${pg.url}` and its parts: the database the harness owns, as the role of the instance.
+    Pg(Pg),
     /// `${canary:NAME}`: a secret made for this run, watched for in everything the server says.
     Canary(String),
     /// `${env:NAME}`: a variable of the environment the harness was started with.
     Env(String),
 }
 
+/// A part of the address of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pg {
+    /// `${pg.url}`, without a query string.
+    Url,
+    /// `${pg.host}`, an address of loopback.
+    Host,
+    /// `${pg.port}`.
+    Port,
+    /// `${pg.user}`.
+    User,
+    /// `${pg.password}`, as it is, not encoded.
+    Password,
+    /// `${pg.database}`.
+    Database,
+}
+
+impl Pg {
+    const ALL: [(&str, Self); 6] = [
+        ("pg.url", Self::Url),
+        ("pg.host", Self::Host),
+        ("pg.port", Self::Port),
+        ("pg.user", Self::User),
+        ("pg.password", Self::Password),
+        ("pg.database", Self::Database),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, part)| *part == self).map_or("pg", |(name, _)| name)
+    }
+}
+
 /// Placeholders that come with a later version.
-const LATER: &[&str] = &[
-    "repo",
-    "sqlite",
+const LATER: &[&str] =
+    &["repo", "sqlite", "port", "listener.url", "listener.allowed_url", "marker", "role.token"];
+
+/// The placeholders of this version as they are written.
+const LIVE: &[&str] = &[
+    "sandbox",
+    "sandbox.out",
+    "files",
+    "role",
     "pg.url",
     "pg.host",
     "pg.port",
     "pg.user",
     "pg.password",
     "pg.database",
-    "port",
-    "listener.url",
-    "listener.allowed_url",
-    "marker",
-    "role.token",
+    "canary:NAME",
+    "env:NAME",
 ];
-
-/// The placeholders of this version as they are written.
-const LIVE: &[&str] = &["sandbox", "sandbox.out", "files", "role", "canary:NAME", "env:NAME"];
 
 /// The longest name between the braces, in bytes.
 const MAX_NAME: usize = 128;
@@ -53,6 +87,9 @@ impl Placeholder {
                 && chars.all(|c| c.is_ascii_alphanumeric() || c == '_');
             sound.then(|| parameter.to_owned()).ok_or_else(|| Fault::BadName(name.to_owned()))
         };
+        if let Some((_, part)) = Pg::ALL.iter().find(|(known, _)| *known == name) {
+            return Ok(Self::Pg(*part));
+        }
         match name {
             "sandbox" => Ok(Self::Sandbox),
             "sandbox.out" => Ok(Self::SandboxOut),
@@ -75,6 +112,7 @@ impl fmt::Display for Placeholder {
             Self::SandboxOut => f.write_str("${sandbox.out}"),
             Self::Files => f.write_str("${files}"),
             Self::Role => f.write_str("${role}"),
+            Self::Pg(part) => write!(f, "${{{}}}", part.name()),
             Self::Canary(name) => write!(f, "${{canary:{name}}}"),
             Self::Env(name) => write!(f, "${{env:{name}}}"),
         }
@@ -166,6 +204,54 @@ pub trait Resolve {
     fn resolve(&self, placeholder: &Placeholder) -> Option<&str>;
 }
 
+/// The address of the database on one lane, as one role. All empty where there is no database.
+#[derive(Clone, Default)]
+pub struct PgValues {
+    /// `postgres://user:password@host:port/database`, user and password encoded.
+    pub url: String,
+    /// The host.
+    pub host: String,
+    /// The port.
+    pub port: String,
+    /// The role.
+    pub user: String,
+    /// Its password.
+    pub password: String,
+    /// The database.
+    pub database: String,
+}
+
+impl PgValues {
+    /// The address of a database on loopback.
+    pub fn loopback(port: u16, user: &str, password: &str, database: &str) -> Self {
+        let host = "127.0.0.1";
+        Self {
+            url: format!(
+                "postgres://{}:{}@{host}:{port}/{database}",
+                encoded(user),
+                encoded(password)
+            ),
+            host: host.into(),
+            port: port.to_string(),
+            user: user.into(),
+            password: password.into(),
+            database: database.into(),
+        }
+    }
+}
+
+/// Everything but unreserved characters percent-encoded (RFC 3986, sections 2.1 and 2.3).
+pub fn encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out += &format!("%{byte:02X}");
+        }
+        out
+    })
+}
+
 /// What stands for each placeholder on one lane. `Debug` shows names and no values.
 #[derive(Clone, Default)]
 pub struct Values {
@@ -177,6 +263,8 @@ pub struct Values {
     pub files: String,
     /// `${role}`.
     pub role: String,
+    /// `${pg.url}` and its parts.
+    pub pg: PgValues,
     /// `${canary:NAME}`, by name.
     pub canaries: BTreeMap<String, String>,
     /// `${env:NAME}`, by name.
@@ -190,6 +278,12 @@ impl Resolve for Values {
             Placeholder::SandboxOut => Some(&self.sandbox_out),
             Placeholder::Files => Some(&self.files),
             Placeholder::Role => Some(&self.role),
+            Placeholder::Pg(Pg::Url) => Some(&self.pg.url),
+            Placeholder::Pg(Pg::Host) => Some(&self.pg.host),
+            Placeholder::Pg(Pg::Port) => Some(&self.pg.port),
+            Placeholder::Pg(Pg::User) => Some(&self.pg.user),
+            Placeholder::Pg(Pg::Password) => Some(&self.pg.password),
+            Placeholder::Pg(Pg::Database) => Some(&self.pg.database),
             Placeholder::Canary(name) => self.canaries.get(name).map(String::as_str),
             Placeholder::Env(name) => self.env.get(name).map(String::as_str),
         }
@@ -263,6 +357,7 @@ mod tests {
             sandbox_out: "/o".into(),
             files: "/f".into(),
             role: "default".into(),
+            pg: PgValues::default(),
             canaries: BTreeMap::from([("K".into(), "SM-1 ${sandbox}".into())]),
             env: BTreeMap::from([("TOKEN".into(), "hunter2".into())]),
         }
@@ -290,7 +385,7 @@ mod tests {
         assert_eq!(fault("${}"), Fault::Unknown(String::new()));
         assert_eq!(fault("${canary:}"), Fault::BadName("canary:".into()));
         assert_eq!(fault("${canary:1a}"), Fault::BadName("canary:1a".into()));
-        assert_eq!(fault("${pg.url}"), Fault::Later("pg.url".into()));
+        assert_eq!(fault("${sqlite}"), Fault::Later("sqlite".into()));
         assert!(Fault::Unknown("sandbx".into()).help().contains("`${sandbox}`"));
     }
 
@@ -305,6 +400,17 @@ mod tests {
         let value = serde_json::json!({"a": ["${sandbox}", 1], "b": {"c": "${role}"}});
         let expanded = expand_value(&value, &values()).expect("sound");
         assert_eq!(expanded, serde_json::json!({"a": ["/s", 1], "b": {"c": "default"}}));
+    }
+
+    #[test]
+    fn the_url_of_a_database_is_encoded_and_its_parts_are_not() {
+        let pg = PgValues::loopback(5433, "sm_quoted", "a@:/%#'b", "seed");
+        assert_eq!(pg.url, "postgres://sm_quoted:a%40%3A%2F%25%23%27b@127.0.0.1:5433/seed");
+        let values = Values { pg, ..values() };
+        assert_eq!(
+            expand("${pg.host} ${pg.port} ${pg.user} ${pg.password} ${pg.database}", &values),
+            Ok("127.0.0.1 5433 sm_quoted a@:/%#'b seed".into())
+        );
     }
 
     #[test]

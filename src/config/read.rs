@@ -7,12 +7,13 @@ use std::path::{Component, Path, PathBuf};
 use serde_saphyr::Spanned;
 
 use super::error::{ConfigError, ErrorKind, Place, Source, quoted};
-use super::file::{AcceptFile, Entries, File, ServerFile, Text};
+use super::file::{AcceptFile, Entries, File, ServerFile, SqlToolFile, Text};
 use super::placeholder::{Piece, Placeholder, pieces};
 use super::warn::{self, Warning};
 use super::yaml::{self, listed};
 use super::{
-    Accept, CheckOverride, Config, Known, Limits, Profile, Protocol, Server, ToolOverride, World,
+    Accept, CheckOverride, Config, Known, Limits, Profile, Protocol, Server, SqlTool, ToolOverride,
+    World,
 };
 use crate::letter::Letter;
 use crate::text::nearest;
@@ -169,6 +170,9 @@ fn standard(server: Server) -> Config {
         server,
         packs: None,
         tools: BTreeMap::new(),
+        sql_tools: Vec::new(),
+        pg: None,
+        embedded: true,
         checks: BTreeMap::new(),
         profile: Profile::default(),
         world: World::default(),
@@ -238,6 +242,7 @@ impl Reader<'_> {
         Ok(Config {
             packs: file.packs.map(|packs| self.packs(&packs)).transpose()?,
             tools: self.tools(file.tools.unwrap_or_default())?,
+            sql_tools: self.sql_tools(file.sql_tools.as_deref())?,
             checks: self.checks(file.checks.unwrap_or_default())?,
             accept: accept.into_iter().map(|entry| self.accept(entry)).collect::<Result<_, _>>()?,
             profile,
@@ -446,6 +451,24 @@ impl Reader<'_> {
                 arguments.insert(argument.value, value.value);
             }
             out.insert(name.value, ToolOverride { class: tool.class, arguments });
+        }
+        Ok(out)
+    }
+
+    fn sql_tools(&self, entries: Option<&[SqlToolFile]>) -> Result<Vec<SqlTool>, ConfigError> {
+        let mut out: Vec<SqlTool> = Vec::new();
+        for SqlToolFile { tool: Text(tool), argument: Text(argument) } in entries.unwrap_or(&[]) {
+            for text in [tool, argument] {
+                if text.value.trim().is_empty() {
+                    let help = "name the tool and its argument as the server lists them";
+                    return Err(self.value(text, "the name is empty", help));
+                }
+            }
+            if out.iter().any(|known| known.tool == tool.value) {
+                let help = "name each tool once";
+                return Err(self.value(tool, "the tool is named twice", help));
+            }
+            out.push(SqlTool { tool: tool.value.clone(), argument: argument.value.clone() });
         }
         Ok(out)
     }

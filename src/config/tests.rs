@@ -225,9 +225,7 @@ fn unsound_accept_entries_are_refused() {
 #[test]
 fn what_comes_later_is_named_as_such() {
     use ErrorKind::NotInThisVersion as Later;
-    for key in
-        ["sql_tools", "net", "exec", "scope", "sql_guard", "upstream", "identities", "probes"]
-    {
+    for key in ["net", "exec", "scope", "sql_guard", "upstream", "identities", "probes"] {
         let text = format!("server: {{command: x}}\n{key}: {{a: 1}}\n");
         refuses(&text, Later, (2, 1), &format!("`{key}` is not in this version"), "remove it");
     }
@@ -237,7 +235,7 @@ fn what_comes_later_is_named_as_such() {
     refuses("server: {command: x, protocol: modern}\n", Later, (1, 32), "era", "auto");
     refuses("server: {command: x}\nworld: sealed\n", Later, (2, 8), "sealed world", "open");
     refuses("server: {command: x}\npacks: [core, db]\n", Later, (2, 15), "pack db", "`core`");
-    refuses("server: {command: x, args: ['${pg.url}']}\n", Later, (1, 30), "pg.url", "later");
+    refuses("server: {command: x, args: ['${sqlite}']}\n", Later, (1, 30), "sqlite", "later");
 }
 
 #[test]

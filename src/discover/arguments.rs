@@ -17,7 +17,7 @@ const MOST: usize = 200;
 #[derive(Clone, Debug)]
 pub(super) struct Argument {
     /// Its own name, folded.
-    name: String,
+    pub(super) name: String,
     /// The way to it.
     way: Vec<Step>,
     /// Whether it is the item of an array of strings.

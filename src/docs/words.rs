@@ -72,6 +72,13 @@ pub fn lane(lane: LaneKind) -> &'static str {
         LaneKind::Main => "main: ordinary calls",
         LaneKind::Second => "second: ordinary calls against targets, on an instance of its own",
         LaneKind::Hostile => "hostile: on an instance that malformed input may end",
+        LaneKind::Writer => "writer: as the role that may change rows, the one lane that may",
+        LaneKind::Analyst => "analyst: as the role that may not read one column",
+        LaneKind::Tenant => "tenant: as the role that may see one tenant's rows",
+        LaneKind::Bulk => "bulk: statements with large answers",
+        LaneKind::Sleeper => "sleeper: a statement that waits, given up after its limit",
+        LaneKind::Spinner => "spinner: a statement that computes, given up after its limit",
+        LaneKind::Quoted => "quoted: with a password that must be encoded in a URL",
     }
 }
 
@@ -97,7 +104,11 @@ pub fn input(probe: &Probe) -> Option<String> {
         Make::Nest(n) => format!("{n} nested arrays"),
         Make::Digits(n) => format!("a number of {n} digits"),
     });
-    probe.path.clone().or(pair).or(value).or(probe.raw.clone()).or(make)
+    let sql = probe.sql.as_ref().map(|sql| match &probe.then {
+        Some(then) => format!("{sql} → {then}"),
+        None => sql.clone(),
+    });
+    probe.path.clone().or(pair).or(sql).or(value).or(probe.raw.clone()).or(make)
 }
 
 /// An input in quotes when it is empty or begins or ends with white space.

@@ -10,7 +10,7 @@ use std::{
 use nix::fcntl::OFlag;
 use tokio::task::JoinHandle;
 
-use super::{Lane, LineRef};
+use super::{Lane, LineRef, database};
 use crate::{
     check::{Check, LaneKind, Needs, Spec},
     event::Event,
@@ -24,6 +24,7 @@ use crate::{
     refusal::{self, Subject},
     registry,
     stage::{Answer, Ask, Label, Life, Stop},
+    target::postgres::{state::Changed, tap::Mark},
     text,
 };
 
@@ -37,6 +38,8 @@ const FIFO_GRACE: Duration = Duration::from_millis(250);
 const FIFO_LOOK: Duration = Duration::from_millis(10);
 /// A question unanswered for so long may be a silence.
 const SUSPICIOUS: Duration = Duration::from_millis(400);
+/// Changes of the database that one question is charged with by name.
+const MOST_STATES: usize = 8;
 /// How many tokens of earlier probes a late change is compared with.
 const REMEMBERED: usize = 64;
 
@@ -70,6 +73,7 @@ impl Asker {
 fn subject(pack: &str) -> Subject {
     match registry::pack(pack).map(|pack| pack.needs) {
         Some(Needs::Sandbox(_)) => Subject::Fs,
+        Some(Needs::Database(_)) => Subject::Db,
         _ => Subject::General,
     }
 }
@@ -87,7 +91,15 @@ impl Lane {
         if matches!(ask, Ask::Line(_)) || self.kind == LaneKind::Hostile {
             self.fair = false;
         }
-        let patience = self.patience(ask, &asker);
+        let patience = match label.patience {
+            // A server may run one statement at a time and answer no ping meanwhile.
+            Some(silence) => {
+                let dead = self.shared.config.limits.ping.max(silence);
+                Patience { dead, ..Patience::new(silence) }
+            }
+            None => self.patience(ask, &asker),
+        };
+        let mark = self.database.as_ref().map(database::Database::mark);
         let may_hang = asker.spec.is_some_and(|spec| spec.observers.contains(&Observer::Process));
         let (mut asked, fifo) = self.wait(ask, label, patience, may_hang).await?;
         self.last_words.clear();
@@ -106,6 +118,13 @@ impl Lane {
         facts.extend(self.brought_in(asker.spec));
         let own = changes.iter().filter(|change| change.token);
         facts.extend(own.map(|change| Fact::now(Observer::Filesystem, self.changed(change))));
+        let pending = match mark {
+            Some(mark) => self.look_at_database(mark, &asker, &mut facts).await,
+            None => false,
+        };
+        if self.kind == LaneKind::Bulk {
+            facts.extend(self.over(&asked));
+        }
         let reading = self.read(&asked, &asker, tool(ask));
         let line = self.line(&asker, label, ask, &asked, reading.as_ref(), facts);
         self.enter(asker, label, ask, &asked, reading, changes);
@@ -117,7 +136,62 @@ impl Lane {
             code: reply.as_ref().and_then(|reply| reply.code),
             result: reply.and_then(|reply| reply.result),
             tainted: asked.tainted,
+            pending,
         })
+    }
+
+    /// What the database shows after a question; `true` when a transaction was left open that may
+    /// still write. What differs after a control belongs to the statement before it.
+    async fn look_at_database(&mut self, mark: Mark, asker: &Asker, facts: &mut Vec<Fact>) -> bool {
+        let Some(database) = &mut self.database else { return false };
+        let control = asker.origin.is_control();
+        let seen = database.seen(mark, &asker.sent, control).await;
+        if let Some(why) = seen.unread {
+            self.caveats.push(format!("failed to {why}"));
+        }
+        if asker.subject == Subject::Db {
+            facts.extend(seen.facts);
+        }
+        if control || asker.spec.is_none_or(|spec| !spec.observers.contains(&Observer::StateReader))
+        {
+            self.late_state(&seen.changes);
+        } else {
+            let states = seen.changes.iter().map(|change| {
+                let object = self.canaries.redact(&change.object);
+                let what = What::State { object: text::safe(&object, 120), how: change.how };
+                Fact::now(Observer::StateReader, what)
+            });
+            facts.extend(states.take(MOST_STATES));
+        }
+        seen.pending
+    }
+
+    /// Enters changes of the database that came after their statement was answered.
+    pub(super) fn late_state(&mut self, changes: &[Changed]) {
+        let Some((check, at)) = self.database.as_ref().and_then(database::Database::last) else {
+            return;
+        };
+        let Some(line) = self.evidence.get_mut(&check).and_then(|lines| lines.get_mut(at)) else {
+            return;
+        };
+        for change in changes.iter().take(MOST_STATES) {
+            let object = text::safe(&self.canaries.redact(&change.object), 120);
+            let what = What::State { object, how: change.how };
+            line.facts.push(Fact::late(Observer::StateReader, what));
+            *line = line.clone().breached(Observer::StateReader);
+        }
+    }
+
+    /// Figures of an answer that are above their limits.
+    fn over(&self, asked: &Asked) -> Vec<Fact> {
+        let limits = &self.shared.config.limits;
+        [("rows", asked.rows, limits.rows), ("bytes", asked.bytes, limits.bytes)]
+            .into_iter()
+            .filter(|(_, n, limit)| n > limit)
+            .map(|(name, n, limit)| {
+                Fact::now(Observer::Transport, What::Over { name: name.into(), n, limit })
+            })
+            .collect()
     }
 
     /// How long to wait: a call that must work gets the whole call limit; a probe is silent when
@@ -306,8 +380,10 @@ impl Lane {
         line.sent = Some(text::safe(&label.sent, 300));
         line.reply = reading.map_or(Reply::None, |reading| reading.reply);
         line.reading_rule = reading.map(|reading| reading.rule.clone());
+        line.role.clone_from(&self.values.role);
+        let rows = (self.kind == LaneKind::Bulk).then_some(asked.rows);
         line.measured =
-            Measured { rows: None, bytes: Some(asked.bytes), seconds: Some(round(asked.seconds)) };
+            Measured { rows, bytes: Some(asked.bytes), seconds: Some(round(asked.seconds)) };
         line.excerpt = asked
             .reply
             .as_ref()
@@ -350,6 +426,11 @@ impl Lane {
         let mut shown = self.canaries.redact(&raw[..end]);
         if !self.values.sandbox.is_empty() {
             shown = shown.replace(&self.values.sandbox, "${sandbox}");
+        }
+        for secret in [&self.values.pg.url, &self.values.pg.password] {
+            if !secret.is_empty() {
+                shown = shown.replace(secret.as_str(), "${pg.url}");
+            }
         }
         if let Some(root) = self.dir.root().to_str() {
             shown = shown.replace(root, "${lane}");

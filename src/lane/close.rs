@@ -13,7 +13,7 @@ use crate::{
     discover::Skipped,
     event::Event,
     evidence::Evidence,
-    journal::{Act, Closing, Hit, Noise},
+    journal::{Act, Closing, Hit, Noise, Session},
     report::InstanceInfo,
     surface::{Placement, Surface, Tool},
     world::{Graces, Step},
@@ -45,6 +45,8 @@ pub struct LaneRecord {
     pub messages: u64,
     /// Canaries seen outside of requests.
     pub hits: Vec<Hit>,
+    /// Sessions of the server in the database.
+    pub sessions: Vec<Session>,
     /// Lines by check.
     pub evidence: BTreeMap<String, Vec<Evidence>>,
     /// Time by check.
@@ -77,6 +79,7 @@ impl LaneRecord {
             noise_count: 0,
             messages: 0,
             hits: Vec::new(),
+            sessions: Vec::new(),
             evidence: BTreeMap::new(),
             spent: BTreeMap::new(),
             done: BTreeSet::new(),
@@ -106,6 +109,9 @@ impl Lane {
             }
             false => crate::instance::hasty(),
         };
+        if let Some(database) = &mut self.database {
+            self.sessions = database.sessions(self.kind).await;
+        }
         let started = self.instance.is_some() || !self.closings.is_empty();
         if let Some(instance) = self.instance.take() {
             let died = instance.has_exited();
@@ -131,6 +137,7 @@ impl Lane {
             drop(spare.await);
         }
         self.second_look();
+        self.last_state().await;
         self.shared.events.tell(Event::Closed { lane: self.kind.name() });
         LaneRecord {
             kind: self.kind,
@@ -145,6 +152,7 @@ impl Lane {
             noise_count: self.noise_count,
             messages: self.messages,
             hits: self.hits,
+            sessions: self.sessions,
             evidence: self.evidence,
             spent: self.spent,
             done: self.done,
@@ -152,13 +160,21 @@ impl Lane {
             caveats: self.caveats,
             left: self.left,
             instance: InstanceInfo {
-                role: "default".into(),
+                role: self.values.role.clone(),
                 lane: self.kind.name().into(),
                 started,
                 restarts: self.restarts,
                 trouble: None,
             },
         }
+    }
+
+    /// What a closed server's sessions left in the database.
+    async fn last_state(&mut self) {
+        let Some(database) = &mut self.database else { return };
+        let mark = database.mark();
+        let seen = database.seen(mark, &[], true).await;
+        self.late_state(&seen.changes);
     }
 
     /// What changed after the last answer belongs to the probe whose token it carries; else it is

@@ -3,6 +3,7 @@
 use super::{Lane, ask::Asker};
 use crate::{
     check::{Check, Direct, InstanceUse, Probe},
+    classes::CLASSES,
     config::Profile,
     discover,
     evidence::{Evidence, Fact, How, Kind, Observer, Outcome, What, Why},
@@ -25,21 +26,25 @@ impl Lane {
         usage: InstanceUse,
     ) -> Result<(), Stop> {
         let deep = self.shared.config.profile == Profile::Deep;
+        let last = usage == InstanceUse::Last;
         let probes: Vec<&'static Probe> = check
             .spec
-            .probes
-            .iter()
-            .filter(|probe| probe.instance == usage && (deep || !probe.deep))
+            .probes_on(self.kind)
+            .filter(|probe| (probe.instance == InstanceUse::Last) == last && (deep || !probe.deep))
             .collect();
         let placements = std::sync::Arc::clone(&self.placements);
         if usage == InstanceUse::Shared {
             self.keep_first_controls(check);
         }
-        for placement in placements.iter().filter(|placement| placement.is_confirmed()) {
+        for placement in placements.iter().filter(|placement| is_asked(placement)) {
             let mine: Vec<&'static Probe> =
                 probes.iter().copied().filter(|probe| goes_to(check, probe, placement)).collect();
-            if !mine.is_empty() {
-                self.drive_tool(check, placement, &mine).await?;
+            match mine.first() {
+                None => {}
+                Some(probe) if probe.sql.is_some() => {
+                    self.drive_statements(check, placement, &mine).await?;
+                }
+                Some(_) => self.drive_tool(check, placement, &mine).await?,
             }
         }
         Ok(())
@@ -188,12 +193,13 @@ impl Lane {
         meant.is_some_and(|(_, text)| sandbox.readable(&self.expanded(text, token)))
     }
 
-    fn unasked(&self, probe: &Probe, placement: &Placement, why: Why) -> Evidence {
+    pub(super) fn unasked(&self, probe: &Probe, placement: &Placement, why: Why) -> Evidence {
         let mut line = Evidence::new(Kind::Probe, probe.id.clone()).none(why);
         line.core = probe.core;
         line.family.clone_from(&probe.family);
         line.tool = Some(placement.tool.clone());
         line.lane = self.kind.name().into();
+        line.role.clone_from(&self.values.role);
         line.seq = self.seq;
         line
     }
@@ -225,12 +231,18 @@ const MULTI_READ: &str = "multi-read";
 /// What the targets of edit probes contain (seeds/sandbox.yaml).
 const FIND: &str = "harbour";
 
+/// Whether a tool is asked: its control worked, or it has none.
+fn is_asked(placement: &Placement) -> bool {
+    let operation = CLASSES.operation(&placement.operation);
+    placement.is_confirmed() || operation.is_some_and(|operation| operation.controls.is_empty())
+}
+
 fn goes_to(check: &Check, probe: &Probe, placement: &Placement) -> bool {
     let operations = if probe.tools.is_empty() { &check.spec.tools } else { &probe.tools };
     let fits = match (&probe.path, &probe.path_pair) {
         (Some(_), _) => placement.takes("path"),
         (None, Some(_)) => placement.takes("from") && placement.takes("to"),
-        (None, None) => false,
+        (None, None) => probe.sql.is_some() && placement.takes("sql"),
     };
     fits && operations.contains(&placement.operation)
 }

@@ -1,10 +1,10 @@
 //! The stage of an adaptive check, on a lane.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{Lane, ask::Asker};
 use crate::{
-    check::{Check, Spec},
+    check::{Check, LaneKind, Spec},
     evidence::Evidence,
     stage::{Answer, Ask, BoxFuture, Label, Stage, Stop},
     surface::{Placement, Surface},
@@ -83,8 +83,26 @@ impl Stage for OnStage<'_> {
         })
     }
 
+    fn lane(&self) -> LaneKind {
+        self.lane.kind
+    }
+
+    fn time_limit(&self) -> Duration {
+        self.lane.shared.config.limits.time_limit
+    }
+
+    fn running<'a>(&'a mut self) -> BoxFuture<'a, Option<u64>> {
+        Box::pin(async move {
+            let within = self.lane.shared.config.limits.backend_gone;
+            self.lane.database.as_mut()?.running(within).await
+        })
+    }
+
     fn fresh<'a>(&'a mut self) -> BoxFuture<'a, Result<(), Stop>> {
         Box::pin(async move {
+            if let Some(database) = &mut self.lane.database {
+                database.stop_running().await;
+            }
             self.lane.drop_instance("replaced").await;
             self.lane.alive().await
         })

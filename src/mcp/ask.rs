@@ -52,6 +52,8 @@ pub struct Asked {
     pub seconds: f64,
     /// Bytes of the reply's line; of an unfinished line, what came of it.
     pub bytes: u64,
+    /// Rows of the seed's large table in the reply.
+    pub rows: u64,
     /// Whether the server asked for a client capability meanwhile.
     pub tainted: bool,
     /// Canaries seen meanwhile.
@@ -234,6 +236,7 @@ impl Client {
             reply: None,
             seconds: sent.elapsed().as_secs_f64(),
             bytes: partial,
+            rows: 0,
             tainted: std::mem::take(&mut state.tainted),
             hits: std::mem::take(&mut state.hits),
             given_up: None,
@@ -247,7 +250,7 @@ impl Client {
         };
         if let Some((message, at)) = reply {
             asked.seconds = at.duration_since(sent).as_secs_f64();
-            asked.bytes = message.bytes;
+            (asked.bytes, asked.rows) = (message.bytes, message.rows);
             let reply = RpcReply::read(*message, call);
             asked.tainted |= needs_capability(&reply);
             asked.reply = Some(reply);

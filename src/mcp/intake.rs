@@ -13,6 +13,7 @@ use super::{
     Limits, RAW_ID, cap,
     lines::{Lines, Overlong},
     message::{Message, Sort},
+    rows::Rows,
     shared::{End, Event, Purpose, Shared, State},
     skim::Scalar,
 };
@@ -41,6 +42,7 @@ pub(crate) struct Intake {
     scanner: Scanner,
     /// Canaries of the line that is being read.
     found: Vec<(usize, Form)>,
+    rows: Rows,
     lines: Lines,
 }
 
@@ -73,7 +75,16 @@ impl Intake {
     ) -> Self {
         let scanner = canaries.scanner();
         let lines = Lines::new(limits);
-        Self { canaries, shared, events, lane, scanner, found: Vec::new(), lines }
+        Self {
+            canaries,
+            shared,
+            events,
+            lane,
+            scanner,
+            found: Vec::new(),
+            rows: Rows::new(),
+            lines,
+        }
     }
 
     /// Takes what was read.
@@ -103,6 +114,7 @@ impl Intake {
     }
 
     fn part(&mut self, part: &[u8]) -> Result<(), Overlong> {
+        self.rows.feed(part);
         let found = &mut self.found;
         self.scanner.feed(part, &mut |object, form| note(found, object, form));
         self.lines.push(part)
@@ -112,7 +124,8 @@ impl Intake {
         let found = &mut self.found;
         self.scanner.settle(&mut |object, form| note(found, object, form));
         let mut found = std::mem::take(found);
-        let message = Message::read(self.lines.take());
+        let mut message = Message::read(self.lines.take());
+        message.rows = self.rows.take();
         if let Some(value) = &message.value {
             // Strings without an escape were scanned as they stand in the line.
             if message.text.contains('\\') {

@@ -39,6 +39,8 @@ pub(crate) struct Message {
     /// Whether it is not UTF-8.
     pub(crate) lossy: bool,
     pub(crate) malformed: Option<String>,
+    /// Rows of the seed in it.
+    pub(crate) rows: u64,
 }
 
 impl Message {
@@ -54,7 +56,17 @@ impl Message {
             Some((facts, depth)) => (facts, too_deep(depth)),
             None => (Facts::default(), None),
         };
-        Self { sort: sort(&facts), facts, bytes, value: None, text, whole: false, lossy, malformed }
+        Self {
+            sort: sort(&facts),
+            facts,
+            bytes,
+            value: None,
+            text,
+            whole: false,
+            lossy,
+            malformed,
+            rows: 0,
+        }
     }
 
     fn whole(bytes: u64, kept: &[u8]) -> Self {
@@ -76,7 +88,7 @@ impl Message {
             },
         };
         let (whole, text) = (value.is_some(), text.into_owned());
-        Self { sort: sort(&facts), facts, bytes, value, text, whole, lossy, malformed }
+        Self { sort: sort(&facts), facts, bytes, value, text, whole, lossy, malformed, rows: 0 }
     }
 }
 

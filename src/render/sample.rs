@@ -65,7 +65,13 @@ pub fn sample() -> Report {
                 Some("Error: expected a list of archives, got a list of paths"),
             ),
         ],
-        targets: Targets { sandbox: Some("temporary".into()), sandbox_layout: Some("1".into()) },
+        targets: Targets {
+            sandbox: Some("temporary".into()),
+            sandbox_layout: Some("1".into()),
+            database: None,
+            database_version: None,
+            seed: None,
+        },
         packs: vec![core(), fs()],
         not_covered: vec![
             NotCovered {

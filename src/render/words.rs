@@ -96,6 +96,13 @@ pub(crate) fn fact(fact: &Fact) -> String {
             let inside = if *inside { ", inside the allowed directory" } else { "" };
             format!("{} was {}{inside}", name(path), how_word(*how))
         }
+        What::State { object, how } => format!("{}: {}", name(object), how_word(*how)),
+        What::Sql { role, ended } => {
+            format!("the statement arrived as {} and ended with {}", name(role), name(ended))
+        }
+        What::Over { name: figure, n, limit } => {
+            format!("{n} {} in the answer, the limit is {limit}", name(figure))
+        }
         What::Died(how) => format!("the process ended: {}", name(how)),
         What::Mute => "the process lives and answered no ping within 5 s".into(),
         What::Silent => "the request got no reply, while pings were answered".into(),
@@ -174,6 +181,7 @@ pub(crate) fn why(why: Why) -> &'static str {
         Why::Unreadable => "the target could not be read back",
         Why::NotReproduced => "seen once, and not again on a fresh instance",
         Why::Unsent => "the probe was not sent: its tool had been lost too often",
+        Why::Decided => "the probe was not sent: a core probe had been breached already",
         Why::NothingSeen => "nothing that was seen speaks for or against",
     }
 }

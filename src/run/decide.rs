@@ -45,6 +45,7 @@ pub(super) fn journal(lanes: &mut [Worked], shared: &Shared) -> Journal {
         journal.noise_count += record.noise_count;
         journal.messages += record.messages;
         journal.hits.append(&mut record.hits);
+        journal.sessions.append(&mut record.sessions);
     }
     journal.acts.sort_by(|a, b| (&a.lane, a.seq).cmp(&(&b.lane, b.seq)));
     journal.own_paths = vec![shared.run.root().display().to_string()];
@@ -74,9 +75,10 @@ impl<'a> Scene<'a> {
         Self { lanes, journal, surface, interrupted, not_started }
     }
 
-    /// The lane a check asks on.
-    fn lane(&self, check: &Check) -> Option<&Worked> {
-        self.lanes.iter().find(|lane| lane.record.kind == check.spec.lane)
+    /// The lanes a check asks on.
+    fn lanes(&self, check: &Check) -> impl Iterator<Item = &Worked> {
+        let asked = check.spec.lanes();
+        self.lanes.iter().filter(move |lane| asked.contains(&lane.record.kind))
     }
 
     /// Whether some lane placed a tool in one of the classes. One whose control failed counts: a
@@ -122,7 +124,7 @@ fn decide_pack(plan: &Plan, planned: &PlannedPack, scene: &Scene<'_>) -> PackRep
     if na.is_none()
         && scene.not_started.is_none()
         && !scene.interrupted
-        && let Needs::Sandbox(classes) = pack.needs
+        && let Needs::Sandbox(classes) | Needs::Database(classes) = pack.needs
         && !scene.has(classes)
     {
         na = Some(format!("the server has no {} tool", classes.join(", no ")));
@@ -226,9 +228,11 @@ fn collect(check: &Check, scene: &Scene<'_>) -> Vec<Evidence> {
         Collect::Journal(collect) if scene.surface.is_some() => collect(&scene.journal),
         Collect::Journal(_) => Vec::new(),
         Collect::Calls | Collect::Script(_) => scene
-            .lane(check)
-            .and_then(|lane| lane.record.evidence.get(&check.id()).cloned())
-            .unwrap_or_default(),
+            .lanes(check)
+            .filter_map(|lane| lane.record.evidence.get(&check.id()))
+            .flatten()
+            .cloned()
+            .collect(),
     }
 }
 
@@ -252,17 +256,18 @@ fn settle(
     let asks = matches!(check.collect, Collect::Calls | Collect::Script(_));
     let breached = lines.iter().any(Evidence::is_breached);
     if asks {
-        let lane = scene.lane(check)?;
-        if !lane.record.instance.started {
-            return Some((Rule::ServerDidNotStart, lane.record.instance.trouble.clone()));
-        }
         // A breach needs nothing more; anything else needs the check to have been asked whole.
-        if !breached && !lane.record.done.contains(&check.id()) {
-            return Some(if scene.interrupted {
-                (Rule::Interrupted, None)
-            } else {
-                (Rule::ServerStoppedAnswering, lane.record.caveats.last().cloned())
-            });
+        for lane in scene.lanes(check).filter(|_| !breached) {
+            if !lane.record.instance.started {
+                return Some((Rule::ServerDidNotStart, lane.record.instance.trouble.clone()));
+            }
+            if !lane.record.done.contains(&check.id()) {
+                return Some(if scene.interrupted {
+                    (Rule::Interrupted, None)
+                } else {
+                    (Rule::ServerStoppedAnswering, lane.record.caveats.last().cloned())
+                });
+            }
         }
     } else if scene.interrupted && !breached {
         return Some((Rule::Interrupted, None));

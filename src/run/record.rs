@@ -18,7 +18,9 @@ use crate::{
         RunKind, SCHEMA_VERSION, ServerInfo, Targets, Timings, ToolInfo,
     },
     surface::Confirmed,
-    target, text,
+    target,
+    target::postgres::{Postgres, Role},
+    text,
 };
 
 /// A value of the environment shorter than this is no secret: replacing it would tear words apart.
@@ -27,6 +29,8 @@ const SECRET: usize = 8;
 /// What a record is made of.
 pub(super) struct Parts<'a> {
     pub(super) request: &'a Request,
+    /// Why the configuration's database is not there.
+    pub(super) no_database: Option<String>,
     pub(super) plan: &'a Plan,
     pub(super) shared: &'a Shared,
     pub(super) lanes: &'a [Worked],
@@ -53,12 +57,23 @@ pub(super) fn timings(lanes: &[Worked], began: Instant, prepared: Duration) -> T
 
 /// The record.
 pub(super) fn report(parts: Parts<'_>) -> Report {
-    let Parts { request, plan, shared, lanes, decided, timings, started_at, interrupted } = parts;
+    let Parts {
+        request,
+        no_database,
+        plan,
+        shared,
+        lanes,
+        decided,
+        timings,
+        started_at,
+        interrupted,
+    } = parts;
     let config = &request.config;
     let today = started_at.to_zoned_datetime(jiff::tz::TimeZone::UTC).date();
     let gate = gate::gate(config, &decided, today);
     let finished = lanes.iter().all(|lane| lane.record.listed.is_some());
     let mut caveats: Vec<String> = request.warnings.iter().map(|w| w.what.clone()).collect();
+    caveats.extend(no_database);
     for lane in lanes {
         for caveat in &lane.record.caveats {
             if !caveats.contains(caveat) {
@@ -92,6 +107,9 @@ pub(super) fn report(parts: Parts<'_>) -> Report {
         targets: Targets {
             sandbox: plan.sandbox.then(|| "temporary".into()),
             sandbox_layout: plan.sandbox.then(|| target::Sandbox::version().into()),
+            database: shared.database.as_ref().map(|d| d.origin().into()),
+            database_version: shared.database.as_ref().map(|d| text::safe(d.version(), 60)),
+            seed: shared.database.as_ref().map(|_| target::postgres::SEED.into()),
         },
         badge: badge(plan, &decided),
         not_covered: not_covered(plan, lanes),
@@ -211,18 +229,29 @@ fn badge(plan: &Plan, packs: &[PackReport]) -> Badge {
     Badge { eligible: why.is_none(), why: why.map(str::to_owned) }
 }
 
+/// The passwords of the run's roles, as they are and encoded for a URL.
+fn passwords(database: &Postgres) -> Vec<String> {
+    let roles = [Role::Admin, Role::Analyst, Role::Tenant].map(|role| database.password(role));
+    let all = roles.into_iter().chain([database.quoted().1]);
+    all.flat_map(|password| [password.to_owned(), config::encoded(password)]).collect()
+}
+
 impl Report {
     /// A last barrier: nothing that looks like a token of this run, no value taken from the
     /// environment and no path of the run leaves with the record, whatever put it there.
     fn without_secrets(self, shared: &Shared) -> Self {
         static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
-            Regex::new("(?i)sm-[0-9a-f]{16}")
+            Regex::new("(?i)sm-(?:[a-z]{1,16}-)?[0-9a-f]{16}")
                 .expect("the pattern is a constant that every run compiles")
         });
         let Ok(json) = serde_json::to_string(&self) else { return self };
         let mut clean = TOKEN.replace_all(&json, config::CANARY).into_owned();
         if let Some(root) = shared.run.root().to_str() {
             clean = clean.replace(root, "${run}");
+        }
+        for secret in shared.database.iter().flat_map(|database| passwords(database)) {
+            let quoted = serde_json::Value::from(secret.as_str()).to_string();
+            clean = clean.replace(quoted.trim_matches('"'), config::secrets::HIDDEN);
         }
         for value in shared.env.values().filter(|value| value.len() >= SECRET) {
             let quoted = serde_json::Value::from(value.as_str()).to_string();

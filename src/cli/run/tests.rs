@@ -140,7 +140,7 @@ fn the_deep_profile_brings_its_longer_probes_and_leaving_it_takes_them_back() {
 fn wrong_values_are_answered_with_what_there_is() {
     for (argv, help) in [
         (["--pack", "sf"], "did you mean `fs`?"),
-        (["--pack", "db"], "the packs of this version are"),
+        (["--pack", "sqlite"], "the packs of this version are"),
         (["--profile", "deeep"], "did you mean `deep`?"),
         (["--fail-under", "a"], "did you mean `A`?"),
         (["--fail-under", "excellent"], "the letters are A, B, C, D, F"),

@@ -1,0 +1,3 @@
+pub struct Reset {
+    pub terminated: bool,
+}
