@@ -13,7 +13,7 @@ pub use learn::{learnable, schema_from_error};
 
 use crate::{
     classes::{CLASSES, Operation},
-    surface::{Confirmed, Placement, Surface, Tool},
+    surface::{Confirmed, Placement, Slot, Step, Surface, Tool},
 };
 
 /// What the configuration says of one tool.
@@ -23,6 +23,8 @@ pub struct Override {
     pub class: Option<String>,
     /// Values of other required arguments.
     pub arguments: Map<String, Value>,
+    /// The argument that takes a statement of SQL.
+    pub statement: Option<String>,
 }
 
 /// A tool that could not be placed though its arguments say it belongs somewhere, and why.
@@ -41,8 +43,16 @@ pub fn place_all(
 ) -> (Vec<Placement>, Vec<Skipped>) {
     let mut placed = Vec::new();
     let mut skipped = Vec::new();
+    // Tools of SQL that are named replace those that would be found.
+    let named = overrides.values().any(|set| set.statement.is_some());
     for tool in &surface.tools {
-        match place(tool, overrides.get(&tool.name)) {
+        let set = overrides.get(&tool.name);
+        let own = match set.and_then(|set| set.statement.as_deref()) {
+            Some(argument) => statement_tool(tool, argument, set),
+            None => place(tool, set),
+        };
+        let own = own.map(|own| own.filter(|own| !named || own.class != SQL || is_named(set)));
+        match own {
             Ok(Some(placement)) => placed.push(placement),
             Ok(None) => placed.push(other(tool)),
             Err(why) => {
@@ -52,6 +62,52 @@ pub fn place_all(
         }
     }
     (placed, skipped)
+}
+
+/// The class of tools that run SQL.
+const SQL: &str = "sql";
+
+fn is_named(set: Option<&Override>) -> bool {
+    set.is_some_and(|set| set.statement.is_some())
+}
+
+/// Places a tool that the configuration says runs SQL.
+fn statement_tool(
+    tool: &Tool,
+    argument: &str,
+    set: Option<&Override>,
+) -> Result<Option<Placement>, String> {
+    let slots = vec![Slot { role: SQL.into(), way: vec![Step::Key(argument.into())] }];
+    let given = set.map(|set| set.arguments.clone()).unwrap_or_default();
+    let filled = arguments::fill(tool.input_schema(), &slots, given)
+        .map_err(|name| format!("its required argument `{name}` has no value to be filled with"))?;
+    Ok(Some(Placement {
+        class: SQL.into(),
+        operation: SQL.into(),
+        because: format!("the configuration says so; argument `{argument}`"),
+        slots,
+        filled,
+        ..other(tool)
+    }))
+}
+
+/// What the configuration says of tools that this server does not have: one line each.
+pub fn unknown_tools(surface: &Surface, overrides: &BTreeMap<String, Override>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, set) in overrides {
+        let Some(tool) = surface.tool(name) else {
+            wrong.push(format!("the server lists no tool `{name}`"));
+            continue;
+        };
+        let Some(argument) = &set.statement else { continue };
+        // A schema without properties names no argument that could be wrong.
+        let known =
+            tool.properties().is_none_or(|known| known.is_empty() || known.contains_key(argument));
+        if !known {
+            wrong.push(format!("the tool `{name}` has no argument `{argument}`"));
+        }
+    }
+    wrong
 }
 
 /// Places one tool.

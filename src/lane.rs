@@ -11,7 +11,7 @@ mod statements;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -69,6 +69,8 @@ pub struct Shared {
     pub interrupt: watch::Receiver<bool>,
     /// What the main lane's server shows, once it does; `Err` when it never will.
     pub main_surface: watch::Sender<Option<Option<Arc<Surface>>>>,
+    /// What the configuration says of tools that the server does not have.
+    pub wrong: OnceLock<String>,
     /// How many servers may be starting at once.
     pub starts: Semaphore,
 }
@@ -281,6 +283,11 @@ impl Lane {
         }
         let surface = self.list().await?;
         drop(turn);
+        let wrong = discover::unknown_tools(&surface, &self.shared.overrides);
+        if !wrong.is_empty() {
+            let wrong = wrong.join("; ");
+            return Err(self.shared.wrong.get_or_init(|| wrong).clone());
+        }
         self.surface = Arc::new(surface);
         self.listed = Some(Instant::now());
         if self.kind == LaneKind::Main {

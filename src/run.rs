@@ -7,7 +7,7 @@ mod record;
 
 use std::{
     collections::BTreeMap,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -79,6 +79,13 @@ pub async fn run(
     let shared = Arc::new(shared);
     let prepared = began.elapsed();
     let mut lanes = work_all(&shared, &plan).await;
+    if let Some(why) = shared.wrong.get() {
+        return Err(RunError::Usage {
+            why: why.clone(),
+            help: "name tools and arguments in `tools` and `sql_tools` as the server lists them"
+                .into(),
+        });
+    }
     let journal = decide::journal(&mut lanes, &shared);
     let timings = record::timings(&lanes, began, prepared);
     let interrupted = *shared.interrupt.borrow();
@@ -138,14 +145,17 @@ fn prepare(
     for name in names {
         secrets.insert(name, token()?);
     }
-    let overrides = config
+    let mut overrides = config
         .tools
         .iter()
         .map(|(tool, set)| {
             let class = set.class.map(|class| class.as_str().to_owned());
-            (tool.clone(), Override { class, arguments: set.arguments.clone() })
+            (tool.clone(), Override { class, arguments: set.arguments.clone(), statement: None })
         })
-        .collect();
+        .collect::<BTreeMap<_, _>>();
+    for sql in &config.sql_tools {
+        overrides.entry(sql.tool.clone()).or_default().statement = Some(sql.argument.clone());
+    }
     Ok(Shared {
         run: world::Run::create()?,
         secrets,
@@ -156,6 +166,7 @@ fn prepare(
         events,
         interrupt,
         main_surface: watch::Sender::new(None),
+        wrong: OnceLock::new(),
         starts: Semaphore::new(std::thread::available_parallelism().map_or(2, |n| n.get())),
         config: Arc::new(config.clone()),
     })

@@ -90,16 +90,63 @@ fn other_required_arguments_are_filled_or_named() {
     }
     let unfillable = tool("read_file", with(json!({"enum": ["r", "w"]})));
     assert!(place(&unfillable, None).unwrap_err().contains("`mode`"));
-    let set =
-        Override { class: None, arguments: Map::from_iter([("mode".to_owned(), json!("w"))]) };
+    let set = Override {
+        arguments: Map::from_iter([("mode".to_owned(), json!("w"))]),
+        ..Override::default()
+    };
     assert!(place(&unfillable, Some(&set)).unwrap().is_some());
 }
 
 #[test]
 fn a_class_of_the_configuration_replaces_the_words() {
-    let set = Override { class: Some("read".into()), arguments: Map::new() };
+    let set = Override { class: Some("read".into()), ..Override::default() };
     let placement = place(&tool("banana", strings(&["path"])), Some(&set)).unwrap().unwrap();
     assert_eq!((placement.class.as_str(), placement.operation.as_str()), ("read", "read"));
+}
+
+#[test]
+fn tools_of_sql_are_placed_by_their_argument_and_their_name() {
+    let optional = json!({"type": "object", "properties": {"sql": {"type": "string"}}});
+    let nested = json!({"type": "object", "properties": {"params": {"type": "object",
+        "properties": {"sql": {"type": "string"}}}}});
+    let cases = [
+        ("query", optional.clone(), "sql"),
+        ("banana", nested, "sql"),
+        ("execute_sql", strings(&["sql"]), "sql"),
+        ("read_query", strings(&["query"]), "sql"),
+        ("run-query", strings(&["query-text"]), "sql"),
+        ("pg_execute", strings(&["statement"]), "sql"),
+        ("write_query", strings(&["query"]), "sql-write"),
+        ("create_table", strings(&["query"]), "sql-write"),
+        ("search_docs", strings(&["query"]), "other"),
+        ("web_search", strings(&["q"]), "other"),
+    ];
+    for (name, schema, expected) in cases {
+        assert_eq!(operation(name, schema), expected, "{name}");
+    }
+}
+
+#[test]
+fn tools_of_sql_that_are_named_replace_those_that_are_found() {
+    let surface = Surface {
+        tools: vec![
+            tool("query", strings(&["sql"])),
+            tool("ask", strings(&["text"])),
+            tool("read_file", strings(&["path"])),
+        ],
+        ..Surface::default()
+    };
+    let named = |tool: &str, argument: &str| {
+        let set = Override { statement: Some(argument.into()), ..Override::default() };
+        BTreeMap::from([(tool.to_owned(), set)])
+    };
+    let (placed, _) = place_all(&surface, &named("ask", "text"));
+    let operations: Vec<_> = placed.iter().map(|placed| placed.operation.as_str()).collect();
+    assert_eq!(operations, ["other", "sql", "read"]);
+    assert_eq!(placed[1].arguments(&[("sql", "SELECT 1")]), json!({"text": "SELECT 1"}));
+    assert!(unknown_tools(&surface, &named("ask", "text")).is_empty());
+    assert!(unknown_tools(&surface, &named("ask", "sql"))[0].contains("no argument `sql`"));
+    assert!(unknown_tools(&surface, &named("aks", "text"))[0].contains("no tool `aks`"));
 }
 
 #[test]
