@@ -299,6 +299,9 @@ impl Lane {
         self.skipped = skipped;
         // A stop here leaves tools untried; the checks then say so.
         let _ = self.run_controls().await;
+        if self.kind == LaneKind::Quoted {
+            let _ = self.provoke_errors().await;
+        }
         Ok(())
     }
 

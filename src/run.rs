@@ -270,6 +270,16 @@ async fn work(shared: Arc<Shared>, plan: &LanePlan) -> Worked {
         });
     }
     match opened {
+        // That a server cannot read an encoded password is not what its checks ask.
+        Err((why, mut record)) if plan.kind == LaneKind::Quoted => {
+            let why = why.lines().next().unwrap_or_default();
+            record.caveats.push(format!(
+                "with a database password that must be encoded in a URL the server did not start: \
+                 {why}"
+            ));
+            record.instance.started = false;
+            Worked { record, asked: Instant::now() }
+        }
         Err((why, mut record)) => {
             record.instance.trouble = Some(why);
             record.instance.started = false;

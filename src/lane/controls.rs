@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Lane, ask::Asker};
 use crate::{
-    check::Needs,
+    check::{LaneKind, Needs},
     classes::{CLASSES, ControlSpec, Expect},
     discover,
     evidence::{Evidence, Observer, Reply, What, Why},
@@ -14,6 +14,11 @@ use crate::{
     surface::{Confirmed, Placement, Surface},
     target::postgres::Role,
 };
+
+/// The pack of the server's own questions.
+const OWN: &str = "core";
+/// Tools asked for errors of the database.
+const MOST_PROVOKED: usize = 5;
 
 /// A control that worked, kept to be run again.
 #[derive(Clone)]
@@ -74,6 +79,27 @@ impl Lane {
             }
         }
         self.placements = Arc::new(placements);
+        Ok(())
+    }
+
+    /// Errors of the database under a password that must be encoded in a URL: nothing is judged
+    /// here, what comes out is read by the checks of the server itself.
+    pub(super) async fn provoke_errors(&mut self) -> Result<(), Stop> {
+        let placements = Arc::clone(&self.placements);
+        for placement in placements.iter().filter(|placed| placed.takes("sql")).take(MOST_PROVOKED)
+        {
+            for sql in ["SELECT FROM WHERE", "SELECT * FROM no_such_table"] {
+                let label = Label {
+                    probe: "database-error".into(),
+                    valid: true,
+                    sent: format!("{} sql={sql}", placement.tool),
+                    ..Label::default()
+                };
+                let asker = Asker::control(OWN, vec![sql.to_owned()], String::new());
+                let ask = Ask::call(&placement.tool, placement.arguments(&[("sql", sql)]));
+                self.exchange(asker, &label, &ask).await?;
+            }
+        }
         Ok(())
     }
 
@@ -164,6 +190,8 @@ impl Lane {
         let sent = values.values().cloned().collect();
         let ask = Ask::call(&placement.tool, placement.arguments(&pairs));
         let pack = match placement.class.as_str() {
+            // This lane asks on behalf of the server's own questions.
+            _ if self.kind == LaneKind::Quoted => OWN,
             "sql" => self.pack_needing(|needs| matches!(needs, Needs::Database(_))),
             _ => self.pack_needing(|needs| matches!(needs, Needs::Sandbox(_))),
         };

@@ -85,6 +85,7 @@ pub(crate) fn fact(fact: &Fact) -> String {
     let mut text = match &fact.what {
         What::Canary { object, inside, form, channel } => {
             let what = match object.strip_prefix("env ") {
+                Some(password) if password.contains(' ') => format!("the {}", name(password)),
                 Some(variable) => format!("the secret in the variable {}", name(variable)),
                 None => format!("the token of {}", name(object)),
             };

@@ -9,6 +9,7 @@ use regex::Regex;
 
 use super::{Request, Worked, decide, gate, millis};
 use crate::{
+    check::LaneKind,
     config,
     lane::Shared,
     plan::Plan,
@@ -71,7 +72,10 @@ pub(super) fn report(parts: Parts<'_>) -> Report {
     let config = &request.config;
     let today = started_at.to_zoned_datetime(jiff::tz::TimeZone::UTC).date();
     let gate = gate::gate(config, &decided, today);
-    let finished = lanes.iter().all(|lane| lane.record.listed.is_some());
+    let finished = lanes
+        .iter()
+        .filter(|lane| lane.record.kind != LaneKind::Quoted)
+        .all(|lane| lane.record.listed.is_some());
     let mut caveats: Vec<String> = request.warnings.iter().map(|w| w.what.clone()).collect();
     caveats.extend(no_database);
     for lane in lanes {
