@@ -75,10 +75,15 @@ fn placed_arguments(
         "read" | "multi-read" | "stat" => stage.expand(&placement.inside("ok.txt")),
         "list" | "tree" | "search" => stage.expand(&placement.inside("")),
         "write" => stage.expand(&placement.inside("sm-core.txt")),
+        "sql" => String::new(),
         _ => return None,
     };
-    let arguments =
-        placement.arguments(&[("path", &path), ("content", "sm"), ("pattern", "ok.txt")]);
+    let arguments = placement.arguments(&[
+        ("path", &path),
+        ("content", "sm"),
+        ("pattern", "ok.txt"),
+        ("sql", "SELECT 1 AS n"),
+    ]);
     let Value::Object(arguments) = arguments else { return None };
     tool.required().iter().all(|name| arguments.contains_key(*name)).then_some(arguments)
 }
