@@ -39,7 +39,9 @@ pub(crate) fn grade(target: &Target, place: &Path) -> Graded {
     } else {
         run
     };
-    let server = json!({ "command": command, "args": args, "env": target.env });
+    let server = json!({
+        "command": command, "args": args, "env": target.env, "files": target.files
+    });
     // JSON is YAML.
     fs::write(&file, json!({ "server": server, "packs": target.packs }).to_string()).unwrap();
     let record = folder.path().join("report.json");

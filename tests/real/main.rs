@@ -34,6 +34,10 @@ targets! {
     nothing_fails_in_the_time_server => "time-2026.10.19",
     nothing_fails_in_the_git_server => "git-2026.10.19",
     nothing_fails_in_the_fetch_server => "fetch-2026.10.24",
+    the_reference_postgres_server_is_escaped_by_a_commit => "postgres-0.6.2",
+    dbhub_writes_unless_it_is_told_not_to => "dbhub-1.4.0",
+    dbhub_told_to_read_only_refuses_writes => "dbhub-1.4.0-readonly",
+    a_database_server_with_a_cap_and_a_time_limit_passes => "database-mcp-postgres-0.2.1",
     a_server_of_the_rust_sdk_is_understood => "rmcp-3.11.0",
 }
 

@@ -28,6 +28,9 @@ pub(crate) struct Target {
     pub(crate) args: Vec<String>,
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
+    /// Files written to `${files}`.
+    #[serde(default)]
+    pub(crate) files: BTreeMap<String, String>,
     pub(crate) packs: Vec<String>,
     /// The letters each pack may have; `-` is no letter.
     pub(crate) letters: BTreeMap<String, String>,
