@@ -228,6 +228,13 @@ fn not_covered(config: &Config, packs: &[PlannedPack]) -> Vec<NotCovered> {
             "in the open world only the lane's own directories are watched",
         ));
     }
+    if packs.iter().any(|pack| pack.pack.id == "db" && pack.na.is_none()) {
+        lines.push(line(
+            "files, programs and other sessions of the database",
+            "the seed's roles are no superusers, so the database itself refuses them",
+        ));
+        lines.push(line("policies of another shape", "rows and columns are those of the seed"));
+    }
     if config.packs.is_some() {
         let left: Vec<&str> = registry::packs()
             .iter()
