@@ -9,7 +9,7 @@ use sealmark::{
     verdict::Verdict,
 };
 
-use crate::runs::{all, run};
+use crate::runs::{Run, all, is_sql, sound};
 
 /// Runs in which time decides which of the check's probes are seen.
 const BY_CHANCE: [(&str, &str); 3] = [
@@ -23,9 +23,12 @@ const NAMED: usize = 8;
 /// The table of a check: the sound server, and every run whose line differs from its.
 pub(crate) fn table(check: &Check) -> String {
     let id = check.id();
-    let sound = line(run("sound").check(&id).unwrap());
-    let mut lines = vec![("sound".to_owned(), sound.clone())];
-    for run in all().iter().filter(|run| run.name != "sound") {
+    let base = sound(check);
+    let sound = line(base.check(&id).unwrap());
+    let mut lines = vec![(base.name.clone(), sound.clone())];
+    // Without a database its pack does not apply, which is no news of each flaw.
+    let asked = |run: &&Run| check.pack != "db" || is_sql(&run.name);
+    for run in all().iter().filter(asked).filter(|run| run.name != base.name) {
         // A run of one pack says nothing of another's checks.
         let Some(mut line) = run.check(&id).map(line) else { continue };
         if BY_CHANCE.contains(&(run.name.as_str(), id.as_str()))

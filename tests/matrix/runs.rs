@@ -29,11 +29,15 @@ enum Setup {
     Own(&'static str),
     /// A command line whose root is a fixed directory.
     FixedRoot,
+    /// A configuration file for a server of SQL with these flaws, and these packs.
+    Sql(&'static [&'static str], &'static str),
 }
 
 /// Runs that need more than the one flaw of their name.
 const SPECIAL: &[(&str, Setup)] = &[
     ("sound", Setup::Flaws(&[])),
+    ("sql-sound", Setup::Sql(&[], "db")),
+    ("sql-echoes-dsn", Setup::Sql(&["sql-echoes-dsn"], "core")),
     ("fixed-root", Setup::FixedRoot),
     ("switched-off", Setup::File(&[], "checks: { shutdown: { enabled: false } }")),
     // Two weaknesses at once, where a rule counts them.
@@ -147,6 +151,16 @@ pub(crate) fn all() -> &'static [Run] {
     &ALL
 }
 
+/// Whether a run is one of pack db: by its name.
+pub(crate) fn is_sql(name: &str) -> bool {
+    name.starts_with("sql-")
+}
+
+/// The run of a sound server in which a check can be asked.
+pub(crate) fn sound(check: &sealmark::check::Check) -> &'static Run {
+    run(if check.pack == "db" { "sql-sound" } else { "sound" })
+}
+
 /// The flaws of the fixture server, in its order.
 fn flaws() -> Vec<String> {
     let listed = Command::new(SERVER).arg("--list-flaws").output().unwrap();
@@ -228,7 +242,24 @@ fn words(name: &str, beside: &Path) -> Vec<String> {
         fs::write(&file, format!("{server}\n{line}\n")).unwrap();
         vec![file.display().to_string()]
     };
+    let sql = |flaws: &[&str], packs: &str| {
+        let mut args = Vec::new();
+        for flaw in flaws {
+            args.extend(["--flaw", flaw]);
+        }
+        args.push("${pg.url}");
+        let root = "postgres://sm_root@${pg.host}:${pg.port}/${pg.database}";
+        let env = serde_json::json!({ "SM_FIXTURE_SUPER_URL": root, "SM_FIXTURE_ADMIN_URL": root });
+        let server = serde_json::json!({ "command": SERVER, "args": args, "env": env });
+        let file = beside.join("sealmark.yaml");
+        // The time limit of the sound server is 2 s: nobody needs to wait for 32.
+        let rest = format!("packs: [{packs}]\ntimeouts: {{ time_limit: 4 }}");
+        fs::write(&file, format!("server: {server}\n{rest}\n")).unwrap();
+        vec![file.display().to_string()]
+    };
     match special {
+        None if is_sql(name) => sql(&[name], "db"),
+        Some(Setup::Sql(flaws, packs)) => sql(flaws, packs),
         None if CORE.contains(&name) => file(&[name], "packs: [core]"),
         None => command(&[name], "${sandbox}"),
         Some(Setup::Flaws(flaws)) => command(flaws, "${sandbox}"),
