@@ -1,3 +1,0 @@
-pub struct Reset {
-    pub terminated: bool,
-}
