@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+pub mod reset;
+pub mod state;
 pub mod tap;
 
 /// Where a Postgres listens.
