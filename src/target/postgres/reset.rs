@@ -1,0 +1,363 @@
+//! Brings the seed back, whatever happened to it: made objects are dropped, privileges, settings
+//! and comments rewritten, rows repaired. Where an object of the seed was altered or dropped, the
+//! schema is built anew. Then the whole state must equal that of the start.
+//!
+//! What is executed here runs as a superuser beside objects a server made, so those are dropped
+//! before any row is touched, and triggers do not fire.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::state::{Error, Read, Reader, Section, Snapshot, is_locked, lines};
+use crate::evidence::How;
+
+mod split;
+
+/// The seed's SQL, version 0.2 (methodology 8).
+const SEED: &str = include_str!("../../../seeds/postgres/seed.sql");
+/// How long a reset waits for locks while a statement is running that may give them back
+/// (methodology 8).
+const WORKING: Duration = Duration::from_secs(5);
+/// The same where every session of the server is idle: a lock it holds now, it keeps.
+const IDLE: Duration = Duration::from_millis(250);
+/// Between two questions whether something is over.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Where big tables that are as they were wait while the schema is built anew.
+const ASIDE: &str = "sm_aside";
+
+/// What a reset had to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reset {
+    /// Whether connections of the server were ended, which is a caveat of all that follows.
+    pub terminated: bool,
+    /// Whether the schema was built anew.
+    pub rebuilt: bool,
+}
+
+/// Why an attempt ended early.
+enum Stopped {
+    Locked,
+    Failed(Error),
+}
+
+impl From<tokio_postgres::Error> for Stopped {
+    fn from(error: tokio_postgres::Error) -> Self {
+        if is_locked(&error) { Self::Locked } else { Self::Failed(error.into()) }
+    }
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Postgres(error) => error.into(),
+            other => Self::Failed(other),
+        }
+    }
+}
+
+impl Reader {
+    /// Brings the seed back and takes it for the state the next look compares with. `servers` are
+    /// the backends of the server: where they hold locks for longer than 5 s, or are idle with
+    /// locks that are in the way, they are ended and it is tried once more.
+    ///
+    /// # Errors
+    /// Fails where a lock of another connection stays, or the state differs in the end.
+    pub async fn reset(&mut self, servers: &[i32]) -> Result<Reset, Error> {
+        self.reconnect().await?;
+        let mut reset = Reset::default();
+        let outcome = match self.restore(servers, &mut reset).await {
+            Err(Stopped::Locked) => {
+                self.terminate(servers).await?;
+                reset.terminated = true;
+                self.restore(&[], &mut reset).await
+            }
+            outcome => outcome,
+        };
+        self.set_lock_timeout(Duration::from_millis(300)).await?;
+        match outcome {
+            Ok(()) => Ok(reset),
+            Err(Stopped::Locked) => Err(Error::Locked),
+            Err(Stopped::Failed(error)) => Err(error),
+        }
+    }
+
+    async fn set_lock_timeout(&self, timeout: Duration) -> Result<(), Error> {
+        let sql = format!("SET lock_timeout = {}", timeout.as_millis());
+        Ok(self.client().batch_execute(&sql).await?)
+    }
+
+    async fn restore(&mut self, servers: &[i32], reset: &mut Reset) -> Result<(), Stopped> {
+        let wait = if self.active(servers).await? > 0 { WORKING } else { IDLE };
+        let deadline = Instant::now() + wait;
+        while self.is_pending(servers).await? {
+            if Instant::now() > deadline {
+                return Err(Stopped::Locked);
+            }
+            sleep(PAUSE).await;
+        }
+        if !self.has_moved(servers).await? && self.differing(&self.seen).is_empty() {
+            return Ok(());
+        }
+        self.set_lock_timeout(wait).await?;
+        let before = self.present().await?;
+        self.remove(&before).await?;
+        let mut now = self.present().await?;
+        if self.rewrite(&now).await? > 0 {
+            now = self.present().await?;
+        }
+        if self.is_reshaped(&now) {
+            self.rebuild(&now, reset).await?;
+            now = self.present().await?;
+        }
+        self.refill(&now).await?;
+        now = self.present().await?;
+        if !self.differing(&now).is_empty() && !reset.rebuilt {
+            self.rebuild(&now, reset).await?;
+            now = self.present().await?;
+            self.refill(&now).await?;
+            now = self.present().await?;
+        }
+        self.adopt(&now);
+        if let Some(object) = self.differing(&now).first() {
+            return Err(Stopped::Failed(Error::Differs(object.clone())));
+        }
+        self.settle(servers, now).await?;
+        Ok(())
+    }
+
+    async fn present(&self) -> Result<Snapshot, Stopped> {
+        match self.picture().await? {
+            Some((snapshot, false)) => Ok(snapshot),
+            _ => Err(Stopped::Locked),
+        }
+    }
+
+    /// What is not as it was at the start. The version of a row, the file of a table and what a
+    /// session keeps for itself may differ.
+    fn differing(&self, now: &Snapshot) -> Vec<String> {
+        lines(&self.pristine, now)
+            .iter()
+            .filter(|line| !matches!(line.id.section, Section::Physical | Section::Temporary))
+            .filter(|line| line.how != How::Touched || self.is_coarse(&line.id.object))
+            .map(|line| line.id.object.clone())
+            .collect()
+    }
+
+    /// Whether these are the rows of a table that is only counted, where versions are all that
+    /// tells.
+    fn is_coarse(&self, object: &str) -> bool {
+        self.reads.iter().any(|read| read.is_coarse && read.id().object == object)
+    }
+
+    /// Drops what was not there at the start.
+    async fn remove(&self, now: &Snapshot) -> Result<(), Stopped> {
+        let mut made: Vec<_> =
+            lines(&self.pristine, now).into_iter().filter(|line| line.how == How::Created).collect();
+        made.sort_by_key(|line| removal_rank(line.id.section));
+        for line in made {
+            for statement in line.after.and_then(|entry| entry.undo.as_deref()).into_iter() {
+                self.attempt(statement).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs statements of which one may fail because an earlier one has done its work.
+    async fn attempt(&self, sql: &str) -> Result<(), Stopped> {
+        for statement in split::statements(sql) {
+            match self.client().batch_execute(statement).await {
+                Err(error) if is_locked(&error) || error.is_closed() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes back what a statement alone restores: privileges, comments, settings, roles.
+    async fn rewrite(&self, now: &Snapshot) -> Result<usize, Stopped> {
+        let mut count = 0;
+        for line in lines(&self.pristine, now) {
+            let redo = line.before.and_then(|entry| entry.redo.as_deref());
+            if let (Some(redo), true) = (redo, line.id.section != Section::Value) {
+                count += 1;
+                self.attempt(redo).await?;
+                if line.id.object == CONFIGURATION {
+                    self.attempt("SELECT pg_reload_conf()").await?;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// Whether an object of the seed is not what it was, which only building it anew restores.
+    fn is_reshaped(&self, now: &Snapshot) -> bool {
+        lines(&self.pristine, now).iter().any(|line| {
+            line.how != How::Touched
+                && !matches!(
+                    line.id.section,
+                    Section::Physical | Section::Temporary | Section::Value | Section::Rows
+                )
+        })
+    }
+
+    /// Builds the schema anew, but for big tables that are as they were.
+    async fn rebuild(&self, now: &Snapshot, reset: &mut Reset) -> Result<(), Stopped> {
+        reset.rebuilt = true;
+        let kept: Vec<&Read> = self.reads.iter().filter(|read| self.is_intact(read, now)).collect();
+        let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica;");
+        sql.push_str(&format!("CREATE SCHEMA {ASIDE};"));
+        for read in &kept {
+            sql.push_str(&format!("ALTER TABLE {} SET SCHEMA {ASIDE};", read.name));
+        }
+        let mut there: Vec<_> = now.lines.iter().collect();
+        there.sort_by_key(|(id, _)| removal_rank(id.section));
+        for (id, entry) in there {
+            let is_kept = kept.iter().any(|read| id.object == format!("relation {}", read.words));
+            if let (true, false, Some(undo)) = (is_built(id.section), is_kept, &entry.undo) {
+                sql.push_str(undo);
+                sql.push(';');
+            }
+        }
+        for statement in split::statements(SEED) {
+            let fills_kept = kept.iter().any(|read| fills(statement, read));
+            if !statement.starts_with("CREATE ROLE") && !fills_kept {
+                sql.push_str(statement);
+                sql.push(';');
+            }
+        }
+        for read in &kept {
+            let plain = read.name.rsplit('.').next().unwrap_or_default();
+            sql.push_str(&format!(
+                "DROP TABLE {}; ALTER TABLE {ASIDE}.{plain} SET SCHEMA public;",
+                read.name
+            ));
+        }
+        sql.push_str(&format!("DROP SCHEMA {ASIDE}; COMMIT"));
+        if let Err(error) = self.client().batch_execute(&sql).await {
+            self.client().batch_execute("ROLLBACK").await?;
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Whether a big table is as it was, so that it need not be filled again.
+    fn is_intact(&self, read: &Read, now: &Snapshot) -> bool {
+        let relation = format!("relation {}", read.words);
+        read.is_coarse
+            && !lines(&self.pristine, now).iter().any(|line| {
+                let parent = line.before.or(line.after).and_then(|entry| entry.parent.as_deref());
+                line.id.section != Section::Physical
+                    && (line.id.object == relation || parent == Some(&relation))
+            })
+    }
+
+    /// Repairs rows that differ and sets sequences back.
+    async fn refill(&self, now: &Snapshot) -> Result<(), Stopped> {
+        for read in &self.reads {
+            let id = read.id();
+            let (before, after) = (self.pristine.lines.get(&id), now.lines.get(&id));
+            let same = before.zip(after).is_some_and(|(before, after)| {
+                before.digest == after.digest
+                    && (!read.is_coarse || before.versions == after.versions)
+            });
+            if same {
+                continue;
+            }
+            let name = &read.name;
+            if read.is_sequence {
+                let redo = before.and_then(|entry| entry.redo.as_deref()).unwrap_or_default();
+                self.client().batch_execute(redo).await?;
+            } else if read.is_coarse {
+                let fill = split::statements(SEED).into_iter().find(|one| fills(one, read));
+                let Some(fill) = fill else { continue };
+                self.client()
+                    .batch_execute(&format!("BEGIN; TRUNCATE {name}; {fill}; COMMIT"))
+                    .await?;
+            } else if let Some((_, rows)) = self.rows.iter().find(|(table, _)| table == name) {
+                self.repair(name, rows).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out the rows of a table that do not belong and puts in those that are missing, in
+    /// the order of the seed.
+    async fn repair(&self, name: &str, rows: &str) -> Result<(), Stopped> {
+        let literal = literal(rows);
+        let seed = format!("json_populate_recordset(NULL::{name}, {literal}) s");
+        let sql = format!(
+            "BEGIN; SET LOCAL session_replication_role = replica; \
+             DELETE FROM ONLY {name} t WHERE record_out(t)::text NOT IN \
+             (SELECT record_out(s)::text FROM {seed}); \
+             INSERT INTO {name} OVERRIDING SYSTEM VALUE SELECT s.* FROM {seed} \
+             WHERE record_out(s)::text NOT IN (SELECT record_out(t)::text FROM ONLY {name} t); \
+             COMMIT"
+        );
+        if let Err(error) = self.client().batch_execute(&sql).await {
+            self.client().batch_execute("ROLLBACK").await?;
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// What brings lines back, and the versions of rows that are only counted, are those of now
+    /// on: both hold numbers that rebuilding changes.
+    fn adopt(&mut self, now: &Snapshot) {
+        let coarse: Vec<_> =
+            self.reads.iter().filter(|read| read.is_coarse).map(Read::id).collect();
+        for (id, entry) in &mut self.pristine.lines {
+            let Some(new) = now.lines.get(id) else { continue };
+            if coarse.contains(id) && entry.digest == new.digest {
+                entry.versions.clone_from(&new.versions);
+            }
+            if entry.digest == new.digest {
+                entry.undo.clone_from(&new.undo);
+                entry.redo.clone_from(&new.redo);
+            }
+        }
+    }
+}
+
+/// The words of the server's own configuration file.
+const CONFIGURATION: &str = "configuration of the server";
+
+/// The order in which objects go: what fires on others first, what holds others last.
+fn removal_rank(section: Section) -> u8 {
+    match section {
+        Section::EventTrigger | Section::Prepared => 0,
+        Section::Trigger | Section::Rule | Section::Policy | Section::Constraint => 1,
+        Section::Relation | Section::Index | Section::Sequence => 2,
+        Section::Column => 3,
+        Section::Operator => 4,
+        Section::Function | Section::Type => 5,
+        Section::Extension => 6,
+        Section::Schema => 7,
+        Section::Role => 9,
+        Section::Database => 10,
+        _ => 8,
+    }
+}
+
+/// Whether the seed's SQL makes objects of this kind.
+fn is_built(section: Section) -> bool {
+    matches!(
+        section,
+        Section::Relation
+            | Section::Sequence
+            | Section::Function
+            | Section::Operator
+            | Section::Type
+    )
+}
+
+/// Whether a statement of the seed fills this table.
+fn fills(statement: &str, read: &Read) -> bool {
+    let rest = statement.strip_prefix("INSERT INTO ").and_then(|rest| rest.strip_prefix(&read.name));
+    rest.is_some_and(|rest| rest.starts_with(' '))
+}
+
+/// A text as a literal, whatever `standard_conforming_strings` is.
+fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}

@@ -1,0 +1,244 @@
+//! A picture of a database: every object with a digest, and the rows of the seed's tables.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use tokio_postgres::{Client, Error, Statement, error::SqlState};
+
+/// What a line of the picture is about, as far as it is treated in another way than others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) enum Section {
+    /// What `catalogue.sql` lists and this type has no name for.
+    Other,
+    EventTrigger,
+    Prepared,
+    Trigger,
+    Rule,
+    Policy,
+    Constraint,
+    Column,
+    Relation,
+    Index,
+    Sequence,
+    Function,
+    Operator,
+    Type,
+    Extension,
+    Schema,
+    Database,
+    Role,
+    /// Relations of a session; that they go with it is no change.
+    Temporary,
+    /// The rows of a table.
+    Rows,
+    /// The value of a sequence.
+    Value,
+    /// What can change though the content stays: files, statistics, rows of system catalogues.
+    Physical,
+}
+
+impl Section {
+    fn of(name: &str, object: &str) -> Self {
+        match name {
+            "prepared" => Self::Prepared,
+            "trigger" => Self::Trigger,
+            "rule" => Self::Rule,
+            "policy" => Self::Policy,
+            "constraint" => Self::Constraint,
+            "column" => Self::Column,
+            "relation" => Self::Relation,
+            "index" => Self::Index,
+            "sequence" => Self::Sequence,
+            "function" => Self::Function,
+            "operator" => Self::Operator,
+            "type" => Self::Type,
+            "extension" => Self::Extension,
+            "schema" => Self::Schema,
+            "database" => Self::Database,
+            "role" => Self::Role,
+            "temporary" => Self::Temporary,
+            "file" | "statistics" | "system" => Self::Physical,
+            "object" if object.starts_with("event trigger ") => Self::EventTrigger,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Names a line of a picture.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) struct Id {
+    pub(in super::super) section: Section,
+    /// The object in plain words.
+    pub(in super::super) object: String,
+    /// Tells objects apart that share their words.
+    pub(in super::super) key: String,
+}
+
+/// A line of a picture. It may hold a role's password verifier, so it has no debug form.
+#[derive(Clone)]
+pub(in super::super) struct Entry {
+    /// The words of what it is a part of.
+    pub(in super::super) parent: Option<String>,
+    /// Of its content. That of rows begins with their count.
+    pub(in super::super) digest: String,
+    /// Of the versions of rows, which a write moves that changes nothing.
+    pub(in super::super) versions: String,
+    /// The SQL that removes it.
+    pub(in super::super) undo: Option<String>,
+    /// The SQL that brings it back as it is now.
+    pub(in super::super) redo: Option<String>,
+}
+
+/// A table or sequence whose content is read, by its quoted name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Read {
+    /// The name for SQL.
+    pub(in super::super) name: String,
+    /// The name in words.
+    pub(in super::super) words: String,
+    pub(in super::super) is_sequence: bool,
+    /// Whether it is too big to hash: its rows are counted, and their versions compared.
+    pub(in super::super) is_coarse: bool,
+}
+
+#[derive(Clone, Default)]
+pub(in super::super) struct Snapshot {
+    pub(in super::super) lines: BTreeMap<Id, Entry>,
+}
+
+/// Whether a statement gave up because of a lock.
+pub(in super::super) fn is_locked(error: &Error) -> bool {
+    matches!(error.code(), Some(code) if [
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::QUERY_CANCELED,
+        SqlState::OBJECT_IN_USE,
+    ].contains(code))
+}
+
+impl Snapshot {
+    /// Reads the catalogues, and tells which tables and sequences there are.
+    pub(in super::super) async fn catalogue(
+        client: &Client,
+        catalogue: &Statement,
+        given: bool,
+        counts_vacuums: bool,
+    ) -> Result<(Self, Vec<Read>), Error> {
+        let mut lines = BTreeMap::new();
+        let mut reads = Vec::new();
+        for row in client.query(catalogue, &[&given, &counts_vacuums]).await? {
+            let (section, object): (&str, String) = (row.get(0), row.get(1));
+            let section = Section::of(section, &object);
+            if let Some(name) = row.get::<_, Option<String>>(8) {
+                let words = object.split_once(' ').map_or(object.as_str(), |(_, words)| words);
+                reads.push(Read {
+                    name,
+                    words: words.to_owned(),
+                    is_sequence: section == Section::Sequence,
+                    is_coarse: false,
+                });
+            }
+            let entry = Entry {
+                parent: row.get(3),
+                digest: row.get::<_, Option<String>>(4).unwrap_or_default(),
+                versions: String::new(),
+                undo: row.get(5),
+                redo: row.get(6),
+            };
+            lines.insert(Id { section, object, key: row.get(2) }, entry);
+        }
+        Ok((Self { lines }, reads))
+    }
+
+    /// Reads what `reads` names. What is locked is carried over from `before`; the answer says
+    /// whether something was.
+    pub(in super::super) async fn contents(
+        &mut self,
+        client: &Client,
+        reads: &[Read],
+        before: &Self,
+    ) -> Result<bool, Error> {
+        if reads.is_empty() {
+            return Ok(false);
+        }
+        match client.query(&query(reads), &[]).await {
+            Ok(rows) => rows.iter().for_each(|row| self.content(reads, row)),
+            Err(error) if !is_locked(&error) => return Err(error),
+            Err(_) => {
+                let mut locked = false;
+                for read in reads {
+                    match client.query(&query(std::slice::from_ref(read)), &[]).await {
+                        Ok(rows) => {
+                            let read = std::slice::from_ref(read);
+                            rows.iter().for_each(|row| self.content(read, row));
+                        }
+                        Err(error) if is_locked(&error) => {
+                            locked = true;
+                            let id = read.id();
+                            let entry = before.lines.get(&id).cloned();
+                            self.lines.extend(entry.map(|entry| (id, entry)));
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                return Ok(locked);
+            }
+        }
+        Ok(false)
+    }
+
+    fn content(&mut self, reads: &[Read], row: &tokio_postgres::Row) {
+        let at = usize::try_from(row.get::<_, i32>(0)).ok();
+        let Some(read) = at.and_then(|at| reads.get(at)) else { return };
+        let digest: String = row.get(1);
+        let redo = read.is_sequence.then(|| {
+            let (value, called) = digest.split_once(' ').unwrap_or((&digest, "t"));
+            format!("SELECT setval('{}', {value}, '{called}')", read.name.replace('\'', "''"))
+        });
+        let parent = (!read.is_sequence).then(|| format!("relation {}", read.words));
+        let versions = row.get(2);
+        self.lines.insert(read.id(), Entry { parent, digest, versions, undo: None, redo });
+    }
+}
+
+impl Read {
+    pub(in super::super) fn id(&self) -> Id {
+        let (section, object) = if self.is_sequence {
+            (Section::Value, format!("sequence {}", self.words))
+        } else {
+            (Section::Rows, format!("rows of {}", self.short()))
+        };
+        Id { section, object, key: String::new() }
+    }
+
+    /// The name without the schema `public`.
+    fn short(&self) -> &str {
+        self.words.strip_prefix("public.").unwrap_or(&self.words)
+    }
+}
+
+/// The statement that reads contents: place, digest, versions. Nothing in it runs code that
+/// belongs to anyone but Postgres: rows are put out as records, never cast, and views are not read.
+fn query(reads: &[Read]) -> String {
+    let mut sql = String::new();
+    for (at, read) in reads.iter().enumerate() {
+        let name = &read.name;
+        let union = if at == 0 { "" } else { " UNION ALL " };
+        let part = if read.is_sequence {
+            format!("concat(last_value, ' ', is_called), '' FROM {name}")
+        } else if read.is_coarse {
+            format!(
+                "count(*)::text, concat(count(*) FILTER (WHERE xmin <> \
+                 (SELECT xmin FROM ONLY {name} LIMIT 1)), ' ', \
+                 (SELECT xmin FROM ONLY {name} LIMIT 1)) FROM ONLY {name}"
+            )
+        } else {
+            format!(
+                "concat(count(*), ' ', sum(hashtextextended(record_out(t)::text, 0))), \
+                 coalesce(sum(hashtextextended(xmin::text, 0))::text, '') FROM ONLY {name} t"
+            )
+        };
+        // Writing to a text does not fail.
+        let _ = write!(sql, "{union}SELECT {at}, {part}");
+    }
+    sql
+}
