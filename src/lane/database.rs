@@ -75,7 +75,8 @@ impl Database {
             .map_err(|error| format!("failed to open the tap of the database: {error}"))?;
         let reader = match kind {
             LaneKind::Writer => {
-                let reader = Reader::open(&postgres).await;
+                let reader =
+                    Reader::connect(postgres.superuser_config(), postgres.is_given()).await;
                 Some(reader.map_err(|error| format!("failed to {error}"))?)
             }
             _ => None,
@@ -144,7 +145,8 @@ impl Database {
                     .chain(&probe.then)
                     .map(|sql| sql.replace("${token}", "direct"))
                     .collect();
-                let landing = reader.lands(&self.postgres, self.role, &statements).await;
+                let Ok(session) = self.postgres.session(self.role).await else { return };
+                let landing = reader.replay(session, &statements).await;
                 let landed = landing.is_ok_and(|landing| !landing.changes.is_empty());
                 self.lands.insert((check.id(), probe.id.clone()), landed);
             }
