@@ -3,6 +3,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::Write as _,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -135,9 +137,11 @@ impl Database {
     }
 
     /// Runs every statement of the checks directly, as the same role, to learn which of them change
-    /// this database at all.
+    /// this database at all. What one version of Postgres does with the seed it does again, so it
+    /// is asked once and kept beside the prepared cluster.
     pub(super) async fn replay(&mut self, checks: &[&'static Check]) {
         let Some(reader) = &mut self.reader else { return };
+        let mut kept = Kept::open(&self.postgres);
         for check in checks {
             for probe in check.spec.probes.iter().filter(|probe| probe.direct == Direct::Run) {
                 let Some(sql) = &probe.sql else { continue };
@@ -145,12 +149,22 @@ impl Database {
                     .chain(&probe.then)
                     .map(|sql| sql.replace("${token}", "direct"))
                     .collect();
-                let Ok(session) = self.postgres.session(self.role).await else { return };
-                let landing = reader.replay(session, &statements).await;
-                let landed = landing.is_ok_and(|landing| !landing.changes.is_empty());
+                let landed = match kept.known(&statements) {
+                    Some(landed) => landed,
+                    None => {
+                        let Ok(session) = self.postgres.session(self.role).await else { return };
+                        // What could not be tried is sent: state decides.
+                        let landing = reader.replay(session, &statements).await;
+                        let Ok(landing) = landing else { continue };
+                        let landed = !landing.changes.is_empty();
+                        kept.learn(statements, landed);
+                        landed
+                    }
+                };
                 self.lands.insert((check.id(), probe.id.clone()), landed);
             }
         }
+        kept.close();
     }
 
     /// Whether a statement is known not to change this database.
@@ -299,6 +313,50 @@ impl Database {
         refused.map(|(login, state)| {
             format!("the database refused the server's login as {} (SQLSTATE {state})", login.user)
         })
+    }
+}
+
+/// What statements were found to do with the seed, kept in a file of the user's cache.
+struct Kept {
+    file: Option<PathBuf>,
+    known: BTreeMap<String, bool>,
+    learnt: bool,
+}
+
+impl Kept {
+    /// What is known of this version of Postgres and of the seed; nothing of a Postgres that was
+    /// given, for its settings are its own.
+    fn open(postgres: &Postgres) -> Self {
+        let file = postgres.cache().map(|cache| cache.join("replayed.json"));
+        let read = file.as_ref().and_then(|file| std::fs::read(file).ok());
+        let known = read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        Self { file, known, learnt: false }
+    }
+
+    fn key(statements: &[String]) -> String {
+        statements.join("\u{1f}")
+    }
+
+    fn known(&self, statements: &[String]) -> Option<bool> {
+        self.known.get(&Self::key(statements)).copied()
+    }
+
+    fn learn(&mut self, statements: Vec<String>, landed: bool) {
+        self.learnt = true;
+        self.known.insert(Self::key(&statements), landed);
+    }
+
+    /// Writes what is new. Another run may do the same: each writes a whole file of its own and
+    /// renames it.
+    fn close(self) {
+        let Some(file) = self.file.filter(|_| self.learnt) else { return };
+        let Some(folder) = file.parent() else { return };
+        let Ok(json) = serde_json::to_vec(&self.known) else { return };
+        // A cache that cannot be written is done without.
+        let _ = tempfile::NamedTempFile::new_in(folder).and_then(|mut new| {
+            new.write_all(&json)?;
+            new.persist(&file).map_err(|error| error.error)
+        });
     }
 }
 
