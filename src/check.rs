@@ -140,6 +140,8 @@ pub enum LaneKind {
     Sleeper,
     /// A statement that computes.
     Spinner,
+    /// A statement that waits, after one that lifts the limit.
+    Lifter,
     /// A database password full of characters that mean something in a URL.
     Quoted,
 }
@@ -147,10 +149,11 @@ pub enum LaneKind {
 impl LaneKind {
     /// Every lane, in the order they start: the one others wait for, then those that are asked
     /// longest.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Main,
         Self::Sleeper,
         Self::Spinner,
+        Self::Lifter,
         Self::Writer,
         Self::Hostile,
         Self::Bulk,
@@ -172,6 +175,7 @@ impl LaneKind {
             Self::Bulk => "bulk",
             Self::Sleeper => "sleeper",
             Self::Spinner => "spinner",
+            Self::Lifter => "lifter",
             Self::Quoted => "quoted",
         }
     }
@@ -191,6 +195,7 @@ impl LaneKind {
             | Self::Bulk
             | Self::Sleeper
             | Self::Spinner
+            | Self::Lifter
             | Self::Quoted => &["sql"],
         }
     }

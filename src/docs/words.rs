@@ -78,6 +78,7 @@ pub fn lane(lane: LaneKind) -> &'static str {
         LaneKind::Bulk => "bulk: statements with large answers",
         LaneKind::Sleeper => "sleeper: a statement that waits, given up after its limit",
         LaneKind::Spinner => "spinner: a statement that computes, given up after its limit",
+        LaneKind::Lifter => "lifter: a statement that waits, after one that lifts the limit",
         LaneKind::Quoted => "quoted: with a password that must be encoded in a URL",
     }
 }

@@ -78,12 +78,25 @@ struct Glance {
     moved: String,
     pending: bool,
     advisory: BTreeSet<String>,
+    prepared: BTreeSet<String>,
 }
 
 impl Glance {
     fn of(row: &Row) -> Self {
-        let advisory: Vec<String> = row.get(2);
-        Self { moved: row.get(0), pending: row.get(1), advisory: advisory.into_iter().collect() }
+        let (advisory, prepared): (Vec<String>, Vec<String>) = (row.get(2), row.get(3));
+        Self {
+            moved: row.get(0),
+            pending: row.get(1),
+            advisory: advisory.into_iter().collect(),
+            prepared: prepared.into_iter().collect(),
+        }
+    }
+}
+
+impl Glance {
+    /// Whether something may have been written between the two.
+    fn differs(&self, before: &Self) -> bool {
+        (&self.moved, &self.prepared) != (&before.moved, &before.prepared)
     }
 }
 
@@ -147,13 +160,9 @@ impl Reader {
     async fn begin(&mut self) -> Result<(), Error> {
         self.glance = self.glance(&[]).await?;
         let client = &self.connection.client;
-        let (mut snapshot, mut reads) = Snapshot::catalogue(
-            client,
-            &self.catalogue_statement,
-            self.given,
-            self.counts_vacuums,
-        )
-        .await?;
+        let (mut snapshot, mut reads) =
+            Snapshot::catalogue(client, &self.catalogue_statement, self.given, self.counts_vacuums)
+                .await?;
         for read in reads.iter_mut().filter(|read| !read.is_sequence) {
             let size = format!("SELECT pg_relation_size('{}')", read.name.replace('\'', "''"));
             read.is_coarse = client.query_one(&size, &[]).await?.get::<_, i64>(0) > HASHED;
@@ -197,7 +206,7 @@ impl Reader {
             tokio::join!(self.glance(servers), next.contents(client, &values, &self.seen));
         let glance = glance?;
         let mut look = Look { changes: Vec::new(), pending: glance.pending };
-        let moved = self.behind || glance.moved != self.glance.moved || !matches!(read, Ok(false));
+        let moved = self.behind || glance.differs(&self.glance) || !matches!(read, Ok(false));
         if moved {
             match self.picture().await? {
                 Some((snapshot, locked)) => {
@@ -212,8 +221,14 @@ impl Reader {
             }
         }
         look.changes.extend(difference::changes(&self.seen, &next));
-        if glance.advisory.difference(&self.glance.advisory).next().is_some() {
+        let is_new = |now: &BTreeSet<String>, before| now.difference(before).next().is_some();
+        if is_new(&glance.advisory, &self.glance.advisory) {
             look.changes.push(changed("advisory lock"));
+        }
+        // Its locks may have kept the catalogues from being read.
+        let prepared = changed("prepared transaction");
+        if is_new(&glance.prepared, &self.glance.prepared) && !look.changes.contains(&prepared) {
+            look.changes.push(prepared);
         }
         self.glance = glance;
         self.seen = next;
@@ -235,9 +250,9 @@ impl Reader {
         };
         // Only what is a table or sequence now is read, and of those only the seed's.
         let there = |read: &&Read| {
-            found.iter().any(|found| {
-                (&found.name, found.is_sequence) == (&read.name, read.is_sequence)
-            })
+            found
+                .iter()
+                .any(|found| (&found.name, found.is_sequence) == (&read.name, read.is_sequence))
         };
         let reads: Vec<Read> = self.reads.iter().filter(there).cloned().collect();
         let locked = snapshot.contents(self.client(), &reads, &self.seen).await?;
@@ -245,7 +260,11 @@ impl Reader {
     }
 
     /// Takes a state for the one the next look compares with.
-    pub(super) async fn settle(&mut self, servers: &[i32], snapshot: Snapshot) -> Result<(), Error> {
+    pub(super) async fn settle(
+        &mut self,
+        servers: &[i32],
+        snapshot: Snapshot,
+    ) -> Result<(), Error> {
         self.listener.was_notified().await?;
         self.glance = self.glance(servers).await?;
         self.seen = snapshot;
@@ -258,9 +277,10 @@ impl Reader {
         Ok(self.glance(servers).await?.pending)
     }
 
-    /// Whether figures moved since the last look or reset.
-    pub(super) async fn has_moved(&self, servers: &[i32]) -> Result<bool, Error> {
-        Ok(self.behind || self.glance(servers).await?.moved != self.glance.moved)
+    /// The state as last seen, if nothing was written since then.
+    pub(super) async fn unmoved(&self) -> Result<Option<Snapshot>, Error> {
+        let moved = self.behind || self.glance(&[]).await?.differs(&self.glance);
+        Ok((!moved).then(|| self.seen.clone()))
     }
 
     /// Opens what broke, such as by a server that may end other sessions.
@@ -300,8 +320,7 @@ impl Reader {
         let deadline = Instant::now() + ENDING;
         let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
             WHERE pid = ANY ($1) AND datname = current_database() AND pid <> pg_backend_pid()";
-        while !self.client().query(sql, &[&servers]).await?.is_empty()
-            && Instant::now() < deadline
+        while !self.client().query(sql, &[&servers]).await?.is_empty() && Instant::now() < deadline
         {
             sleep(PAUSE).await;
         }

@@ -62,10 +62,11 @@ remark AS (
   FROM pg_description d
   CROSS JOIN LATERAL pg_identify_object(d.classoid, d.objoid, d.objsubid) i
   LEFT JOIN rel t ON d.classoid = 'pg_class'::regclass AND t.oid = d.objoid
-  WHERE (d.objoid >= 16384 OR d.objoid = 'public'::regnamespace) AND i.identity IS NOT NULL
+  WHERE (d.objoid >= 16384 OR d.objoid = to_regnamespace('public')) AND i.identity IS NOT NULL
     AND i.identity !~ '^pg_temp_'
 )
-SELECT section, object, key, parent, hashtextextended(digest, 0)::text AS digest, undo, redo, reads
+SELECT section, coalesce(object, section) AS object, coalesce(key, '') AS key, parent,
+  hashtextextended(digest, 0)::text AS digest, undo, redo, reads
 FROM (
   SELECT 'schema' AS section, 'schema ' || nspname AS object, '' AS key, NULL AS parent,
     nspowner::regrole::text AS digest, format('DROP SCHEMA IF EXISTS %I CASCADE', nspname) AS undo,
@@ -195,9 +196,8 @@ FROM (
   SELECT 'comment', 'comment on ' || identity, type, 'relation ' || relation, description,
     format('DELETE FROM pg_description WHERE objoid = %s AND classoid = %s AND objsubid = %s',
       objoid, classoid, objsubid),
-    format('DELETE FROM pg_description WHERE objoid = %s AND classoid = %s AND objsubid = %s; '
-      'INSERT INTO pg_description (objoid, classoid, objsubid, description) '
-      'VALUES (%1$s, %2$s, %3$s, %4$L)', objoid, classoid, objsubid, description), NULL
+    format('COMMENT ON %s %s IS %L', CASE WHEN objsubid <> 0 THEN 'COLUMN' ELSE upper(type) END,
+      identity, description), NULL
   FROM remark
 
   UNION ALL
@@ -215,7 +215,9 @@ FROM (
   UNION ALL
   SELECT 'privileges', 'privileges of ' || words, '', parent,
     (SELECT string_agg(x::text, ',' ORDER BY x::text) FROM unnest(acl) x),
-    NULL, format('UPDATE %s SET %I = %L WHERE %s', catalogue, field, acl::text, which), NULL
+    CASE WHEN field = 'proacl' THEN
+      format('UPDATE pg_proc SET proacl = NULL WHERE %s', which) END,
+    format('UPDATE %s SET %I = %L WHERE %s', catalogue, field, acl::text, which), NULL
   FROM (
     SELECT words, 'relation ' || words AS parent, relacl AS acl, 'pg_class' AS catalogue,
       'relacl' AS field, format('oid = to_regclass(%L)', name) AS which
@@ -231,6 +233,10 @@ FROM (
       'proacl', format('oid = to_regprocedure(%L)', i.identity)
     FROM pg_proc p JOIN space s ON s.oid = p.pronamespace
     CROSS JOIN LATERAL pg_identify_object('pg_proc'::regclass, p.oid, 0) i
+    UNION ALL
+    SELECT i.identity, NULL, p.proacl, 'pg_proc', 'proacl', format('oid = %s', p.oid)
+    FROM pg_proc p CROSS JOIN LATERAL pg_identify_object('pg_proc'::regclass, p.oid, 0) i
+    WHERE p.oid < 16384 AND p.proacl IS NOT NULL AND NOT $1
     UNION ALL
     SELECT 'schema ' || nspname, 'schema ' || nspname, nspacl, 'pg_namespace', 'nspacl',
       format('nspname = %L', nspname)
