@@ -14,7 +14,8 @@ async fn a_seeded_cluster_lets_the_roles_in_and_leaves_nothing() {
     println!("provided in {:?}: {postgres:?}", began.elapsed());
     for role in Role::ALL {
         let session = postgres.session(role).await.unwrap();
-        let row = session.query_one("SELECT current_user::text, (SELECT count(*) FROM orders)", &[]);
+        let row =
+            session.query_one("SELECT current_user::text, (SELECT count(*) FROM orders)", &[]);
         let row = row.await.unwrap();
         assert_eq!(row.get::<_, &str>(0), role.user());
         assert_eq!(row.get::<_, i64>(1), if role == Role::Tenant { 1250 } else { 5000 });

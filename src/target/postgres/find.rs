@@ -90,7 +90,7 @@ pub async fn programs(
     if let Some(found) = installed(&get, Path::new("/"), notes).await {
         return Ok(found);
     }
-    if let Some(found) = acquire::cached(cache).await {
+    if let Some(found) = acquire::cached(cache) {
         return Ok(found);
     }
     let mut why = String::from("none is installed");
