@@ -7,6 +7,11 @@ use crate::report::PackReport;
 /// One thing that happened.
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// Something takes longer than usual, such as fetching a Postgres.
+    Note {
+        /// What.
+        what: String,
+    },
     /// A lane starts its server.
     Starting {
         /// The lane.

@@ -18,7 +18,7 @@ use crate::{
     check::LaneKind,
     config::{Config, Placeholder, Warning},
     discover::Override,
-    event::Events,
+    event::{Event, Events},
     lane::{Lane, LaneRecord, PLANTED, Shared},
     plan::{LanePlan, Plan, plan},
     report::Report,
@@ -109,8 +109,9 @@ async fn finish(mut report: Report, shared: Arc<Shared>, began: Instant) -> Repo
     // Lanes are gone, so nobody else holds the folders.
     let removed = match Arc::try_unwrap(shared) {
         Ok(mut shared) => {
-            if let Some(database) = shared.database.take().and_then(Arc::into_inner) {
-                database.close().await;
+            if let Some(database) = shared.database.take() {
+                let left = database.close().await;
+                report.cleanup.left.extend(left.iter().map(|left| crate::text::safe(left, 200)));
             }
             tokio::task::spawn_blocking(move || shared.run.close()).await.is_ok_and(|closed| {
                 match closed {
@@ -185,8 +186,9 @@ async fn had(
     let wish =
         Wish { given: config.pg.as_ref().map(|url| url.0.clone()), embedded: config.embedded };
     let mut interrupt = shared.interrupt.clone();
+    let tell = |what: &str| shared.events.tell(Event::Note { what: what.to_owned() });
     let provided = tokio::select! {
-        provided = Postgres::provide(&shared.run, &wish) => provided,
+        provided = Postgres::provide_telling(&shared.run, &wish, tell) => provided,
         _ = interrupt.wait_for(|stop| *stop) => {
             plan.without_database("interrupted");
             return Ok(None);
@@ -194,6 +196,7 @@ async fn had(
     };
     match provided {
         Ok(database) => {
+            plan.notes.extend(database.notes().iter().cloned());
             shared.database = Some(Arc::new(database));
             Ok(None)
         }

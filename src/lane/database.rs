@@ -327,7 +327,7 @@ impl Kept {
     /// What is known of this version of Postgres and of the seed; nothing of a Postgres that was
     /// given, for its settings are its own.
     fn open(postgres: &Postgres) -> Self {
-        let file = postgres.cache().map(|cache| cache.join("replayed.json"));
+        let file = postgres.replayed();
         let read = file.as_ref().and_then(|file| std::fs::read(file).ok());
         let known = read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         Self { file, known, learnt: false }

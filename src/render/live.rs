@@ -95,6 +95,11 @@ impl Screen<'_> {
             return Ok(());
         }
         match event {
+            Event::Note { what } => {
+                self.wipe()?;
+                self.last = None;
+                writeln!(self.out, "{}", words::sentence(&what))
+            }
             Event::Starting { lane } => {
                 self.lane(lane).phase = Phase::Starting;
                 self.phase(lane, "starting")

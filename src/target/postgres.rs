@@ -1,301 +1,363 @@
-//! A Postgres the harness owns.
+//! A Postgres the harness owns, with the seed database in it: a cluster of the run's own, made
+//! from a cached template and started from installed or fetched programs, or a database of its own
+//! in a server that the user named.
 
-pub use state::Reader;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::{path::PathBuf, sync::Mutex, time::Duration};
-pub use tap::Tap;
-use tokio_postgres::NoTls;
-pub const DATABASE: &str = "sealmark_seed";
-pub const SEED: &str = "0.2";
-const SQL: &str = include_str!("../../seeds/postgres/seed.sql");
-const SENTINELS: &str = include_str!("../../seeds/postgres/sentinels.yaml");
-
+pub mod acquire;
+pub mod cluster;
+pub mod files;
+pub mod find;
+pub mod given;
+pub mod place;
 pub mod reset;
+pub mod seed;
 pub mod state;
 pub mod tap;
+pub mod template;
 
-/// Where a Postgres listens.
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio_postgres::{Client, Config, NoTls};
+
+pub use state::Reader;
+pub use tap::Tap;
+
+use crate::world;
+
+/// The version of the seed (methodology 8).
+pub const SEED: &str = "0.2";
+/// The seed database.
+pub const DATABASE: &str = "sealmark_seed";
+/// What our own sessions call themselves.
+pub const APPLICATION: &str = "sealmark";
+/// The origin of a server that was named.
+const GIVEN: &str = "given";
+/// How long opening a session may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Who an instance logs in as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Owns the probe tables and writes.
+    Admin,
+    /// Reads, all tenants, without the addresses of customers.
+    Analyst,
+    /// Reads, one tenant.
+    Tenant,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 3] = [Role::Admin, Role::Analyst, Role::Tenant];
+
+    /// The word for it in configurations and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Admin => "admin",
+            Role::Analyst => "analyst",
+            Role::Tenant => "tenant",
+        }
+    }
+
+    /// Its login.
+    pub fn user(self) -> &'static str {
+        match self {
+            Role::Admin => "sm_admin",
+            Role::Analyst => "sm_analyst",
+            Role::Tenant => "sm_tenant",
+        }
+    }
+}
+
+/// What the user said about the Postgres to use.
+#[derive(Clone)]
+pub struct Wish {
+    /// A connection URL of a superuser (`--pg`); nothing else is used then.
+    pub given: Option<String>,
+    /// Whether programs may be fetched when none are installed or cached.
+    pub embedded: bool,
+}
+
+impl fmt::Debug for Wish {
+    /// The URL holds a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wish")
+            .field("given", &self.given.as_ref().map(|_| ".."))
+            .field("embedded", &self.embedded)
+            .finish()
+    }
+}
+
+/// Why no Postgres was had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// The reason, to follow "no Postgres was had: ".
+    pub why: String,
+    /// What would help, one line; a command where one does.
+    pub help: String,
+}
+
+/// Why [`Postgres::provide`] did not provide.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProvideError {
+    /// None could be had; the run goes on without.
+    #[error("have a Postgres: {}", .0.why)]
+    Unavailable(Unavailable),
+    /// The one that was named cannot be used: the reason, and what helps.
+    #[error("use the Postgres of --pg: {0}")]
+    Usage(String, String),
+}
+
+impl ProvideError {
+    fn unavailable(why: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Unavailable(Unavailable { why: why.into(), help: help.into() })
+    }
+}
+
+/// Where the server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// A Unix socket.
+    /// The file of its Unix socket, `DIRECTORY/.s.PGSQL.PORT`.
     Unix(PathBuf),
-    /// A host and a port.
+    /// A host name or address, and a port.
     Tcp(String, u16),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    Admin,
-    Analyst,
-    Tenant,
-}
-impl Role {
-    pub fn name(self) -> &'static str {
+impl Backend {
+    /// A configuration that connects there to `database` as `user`.
+    pub fn config(&self, user: &str, password: Option<&[u8]>, database: &str) -> Config {
+        let mut config = Config::new();
         match self {
-            Self::Admin => "admin",
-            Self::Analyst => "analyst",
-            Self::Tenant => "tenant",
+            Backend::Unix(socket) => {
+                let port = socket.extension().and_then(|port| port.to_str()?.parse().ok());
+                config.host_path(socket.parent().unwrap_or(socket)).port(port.unwrap_or(5432));
+            }
+            Backend::Tcp(host, port) => {
+                config.host(host).port(*port);
+            }
         }
-    }
-    pub fn user(self) -> &'static str {
-        match self {
-            Self::Admin => "sm_admin",
-            Self::Analyst => "sm_analyst",
-            Self::Tenant => "sm_tenant",
+        config.user(user).dbname(database).application_name(APPLICATION);
+        config.connect_timeout(CONNECT_LIMIT);
+        if let Some(password) = password {
+            config.password(password);
         }
+        config
     }
 }
-#[derive(Clone, Default)]
-pub struct Wish {
-    pub given: Option<String>,
-    pub embedded: bool,
+
+/// Opens a session; its connection is driven until the client is dropped.
+pub async fn connect(config: &Config) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
 }
-#[derive(Debug)]
-pub struct Unavailable {
-    pub why: String,
-    pub help: String,
-}
-#[derive(Debug)]
-pub enum ProvideError {
-    Unavailable(Unavailable),
-    Usage(String, String),
-}
-#[derive(Clone)]
+
+/// A cell whose content exists in this run only.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentinel {
+    /// What it is, in plain words.
     pub object: String,
+    /// Its token.
     pub token: String,
-    pub column: String,
+    /// The column it stands in.
+    pub column: &'static str,
+    /// Whose row it is.
     pub tenant: Option<u8>,
 }
-#[derive(serde::Deserialize)]
-struct S {
-    object: String,
-    kind: String,
-    table: String,
-    column: String,
-    key: i32,
-    tenant: Option<u8>,
+
+/// What has to be ended or removed.
+enum Holding {
+    Cluster(Box<cluster::Cluster>),
+    Given(given::Given),
 }
+
+/// The seed database of this run. Dropping it ends or removes it, like [`Postgres::close`].
 pub struct Postgres {
-    backend: Backend,
-    dir: PathBuf,
-    child: Mutex<Option<std::process::Child>>,
-    pw: [String; 3],
-    quoted: String,
-    sentinels: Vec<Sentinel>,
+    origin: &'static str,
     version: String,
+    backend: Backend,
+    superuser: (String, Option<Vec<u8>>),
+    fresh: seed::Fresh,
+    notes: Vec<String>,
+    holding: Mutex<Option<Holding>>,
 }
-fn hex(n: usize) -> String {
-    let mut b = vec![0u8; n];
-    let _ = getrandom::fill(&mut b);
-    b.iter().map(|b| format!("{b:02x}")).collect()
+
+impl fmt::Debug for Postgres {
+    /// Passwords and tokens are left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres")
+            .field("origin", &self.origin)
+            .field("version", &self.version)
+            .field("backend", &self.backend)
+            .finish_non_exhaustive()
+    }
 }
-fn un(why: impl std::fmt::Display) -> ProvideError {
-    ProvideError::Unavailable(Unavailable { why: why.to_string(), help: String::new() })
-}
+
 impl Postgres {
-    pub async fn provide(run: &crate::world::Run, wish: &Wish) -> Result<Self, ProvideError> {
+    /// Provides the seed database: in the server that was named, else in a cluster of the run's
+    /// own. From a template that is there already this takes a few tenths of a second; building
+    /// one takes a second, fetching the programs depends on the network and is given five
+    /// minutes.
+    ///
+    /// When the future is dropped halfway, nothing of a cluster is left.
+    pub async fn provide(run: &world::Run, wish: &Wish) -> Result<Self, ProvideError> {
+        Self::provide_telling(run, wish, |_| ()).await
+    }
+
+    /// Like [`Postgres::provide`], and tells in one line when something is about to be fetched.
+    pub async fn provide_telling(
+        run: &world::Run,
+        wish: &Wish,
+        tell: impl Fn(&str),
+    ) -> Result<Self, ProvideError> {
+        let fresh = seed::Fresh::draw().map_err(|error| {
+            ProvideError::unavailable(format!("the system gave no random bytes: {error}"), "")
+        })?;
+        if let Some(url) = &wish.given {
+            return Self::in_given(url, fresh).await;
+        }
         if !wish.embedded {
-            return Err(un("--no-embedded"));
+            return Err(ProvideError::unavailable(
+                "--no-embedded was given, and no --pg",
+                "leave it out, or name a server you control with --pg URL",
+            ));
         }
-        let bin = PathBuf::from("/usr/lib/postgresql/15/bin");
-        std::fs::set_permissions(run.root(), std::fs::Permissions::from_mode(0o711)).map_err(un)?;
-        let dir = run.root().join("pg");
-        std::fs::create_dir(&dir).map_err(un)?;
-        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o711)).map_err(un)?;
-        std::os::unix::fs::chown(&dir, Some(101), Some(104)).map_err(un)?;
-        let cache = PathBuf::from("/tmp/sm-pgcache-data");
-        let data = dir.join("data");
-        if !cache.exists() {
-            let o = std::process::Command::new(bin.join("initdb"))
-                .uid(101)
-                .gid(104)
-                .args([
-                    "-U",
-                    "sm_root",
-                    "-A",
-                    "trust",
-                    "-E",
-                    "UTF8",
-                    "--no-locale",
-                    "--no-sync",
-                    "--wal-segsize=1",
-                    "-D",
-                ])
-                .arg(&data)
-                .output()
-                .map_err(un)?;
-            if !o.status.success() {
-                return Err(un(String::from_utf8_lossy(&o.stderr)));
-            }
-        } else {
-            let o = std::process::Command::new("cp")
-                .args(["-a"])
-                .arg(&cache)
-                .arg(&data)
-                .output()
-                .map_err(un)?;
-            if !o.status.success() {
-                return Err(un(String::from_utf8_lossy(&o.stderr)));
-            }
-        }
-        std::fs::write(
-            data.join("pg_hba.conf"),
-            "local all sm_root trust\nlocal sealmark_seed all scram-sha-256\n",
-        )
-        .map_err(un)?;
-        let mut c = std::process::Command::new(bin.join("postgres"));
-        c.uid(101).gid(104).arg("-D").arg(&data);
-        for o in [
-            "listen_addresses=",
-            &format!("unix_socket_directories={}", dir.display()),
-            "fsync=off",
-            "synchronous_commit=off",
-            "full_page_writes=off",
-            "wal_level=minimal",
-            "max_wal_senders=0",
-            "shared_buffers=16MB",
-            "max_connections=60",
-            "autovacuum=off",
-            "jit=off",
-            "max_prepared_transactions=5",
-            "max_logical_replication_workers=0",
-        ] {
-            c.arg("-c").arg(o);
-        }
-        c.stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::null())
-            .stderr(std::fs::File::create(dir.join("log")).map_err(un)?);
-        let child = c.spawn().map_err(un)?;
-        let mut me = Self {
-            backend: Backend::Unix(dir.join(".s.PGSQL.5432")),
-            dir: dir.clone(),
-            child: Mutex::new(Some(child)),
-            pw: [hex(12), hex(12), hex(12)],
-            quoted: format!("{}@:/%#'", hex(8)),
-            sentinels: Vec::new(),
-            version: "15.18".into(),
+        let cache = files::cache();
+        let mut notes = Vec::new();
+        let programs =
+            find::programs(run, wish.embedded, cache.as_deref(), &tell, &mut notes).await?;
+        let help =
+            || format!("run {} by hand to see more", programs.bin.join("postgres").display());
+        let broken = |why| ProvideError::unavailable(why, help());
+        let cluster =
+            cluster::Cluster::start(run, &programs, cache.as_deref()).await.map_err(broken)?;
+        let this = Self {
+            origin: programs.origin,
+            version: programs.version.text.clone(),
+            backend: Backend::Unix(cluster.socket()),
+            superuser: (cluster::SUPERUSER.into(), None),
+            fresh,
+            notes,
+            holding: Mutex::new(Some(Holding::Cluster(Box::new(cluster)))),
         };
-        if !cache.exists() {
-            let cl = me.wait("postgres").await?;
-            cl.batch_execute("CREATE DATABASE sealmark_seed").await.map_err(un)?;
-            let cl = me.wait(DATABASE).await?;
-            cl.batch_execute(SQL).await.map_err(|e| un(format!("{e:?}")))?;
-            cl.batch_execute("VACUUM FREEZE").await.map_err(un)?;
-            cl.batch_execute("CHECKPOINT").await.map_err(un)?;
-            drop(cl);
-            let mut ch = me.child.lock().unwrap().take().unwrap();
-            let _ = nix::sys::signal::kill(
-                nix::unistd::Pid::from_raw(ch.id() as i32),
-                nix::sys::signal::Signal::SIGINT,
-            );
-            let _ = ch.wait();
-            std::process::Command::new("cp")
-                .args(["-a"])
-                .arg(&data)
-                .arg(&cache)
-                .output()
-                .map_err(un)?;
-            return Err(un("template built; run again"));
-        }
-        let cl = me.wait(DATABASE).await?;
-        let mut sql = String::new();
-        for (u, p) in [
-            ("sm_admin", &me.pw[0]),
-            ("sm_analyst", &me.pw[1]),
-            ("sm_tenant", &me.pw[2]),
-            ("sm_quoted", &me.quoted),
-        ] {
-            sql += &format!("ALTER ROLE {u} PASSWORD '{}';", p.replace('\'', "''"));
-        }
-        let list: Vec<S> = serde_saphyr::from_str(SENTINELS).map_err(un)?;
-        for s in list {
-            let token = format!("SM-{}-{}", s.kind, hex(8));
-            sql += &format!(
-                "UPDATE public.{} SET {} = replace({}, 'SM-{}-0000000000000000', '{token}') WHERE id = {};",
-                s.table, s.column, s.column, s.kind, s.key
-            );
-            me.sentinels.push(Sentinel {
-                object: s.object,
-                token,
-                column: s.column,
-                tenant: s.tenant,
-            });
-        }
-        cl.batch_execute(&sql).await.map_err(un)?;
-        Ok(me)
-    }
-    async fn wait(&self, db: &str) -> Result<tokio_postgres::Client, ProvideError> {
-        let mut c = self.config("sm_root", None);
-        c.dbname(db);
-        for _ in 0..2000 {
-            if let Ok((cl, co)) = c.connect(NoTls).await {
-                tokio::spawn(co);
-                return Ok(cl);
+        match this.refresh().await {
+            Ok(()) => Ok(this),
+            Err(error) => {
+                this.close().await;
+                Err(broken(format!("the seed could not be given its passwords: {error}")))
             }
-            tokio::time::sleep(Duration::from_millis(3)).await;
         }
-        Err(un("no start"))
     }
-    fn config(&self, user: &str, pw: Option<&str>) -> tokio_postgres::Config {
-        let mut c = tokio_postgres::Config::new();
-        c.user(user).dbname(DATABASE).host_path(&self.dir).application_name("sealmark");
-        if let Some(p) = pw {
-            c.password(p);
+
+    async fn in_given(url: &str, fresh: seed::Fresh) -> Result<Self, ProvideError> {
+        let given = given::Given::open(url).await?;
+        let this = Self {
+            origin: GIVEN,
+            version: given.version.clone(),
+            backend: given.backend().clone(),
+            superuser: given.superuser(),
+            fresh,
+            notes: Vec::new(),
+            holding: Mutex::new(Some(Holding::Given(given))),
+        };
+        match this.refresh().await {
+            Ok(()) => Ok(this),
+            Err(error) => {
+                this.close().await;
+                let why = format!("the seed could not be given its passwords: {error}");
+                Err(ProvideError::Usage(why, given::HELP.into()))
+            }
         }
-        c
     }
-    pub fn superuser_config(&self) -> tokio_postgres::Config {
-        self.config("sm_root", None)
+
+    /// Gives the seed this run's passwords and tokens.
+    async fn refresh(&self) -> Result<(), tokio_postgres::Error> {
+        self.superuser().await?.batch_execute(&self.fresh.statements()).await
     }
-    pub fn is_given(&self) -> bool {
-        false
-    }
-    pub fn cache(&self) -> Option<&std::path::Path> {
-        Some(std::path::Path::new("/tmp"))
-    }
+
+    /// `given`, `installed`, `cached` or `acquired`.
     pub fn origin(&self) -> &'static str {
-        "installed"
+        self.origin
     }
+
+    /// The server's version, such as `15.18`.
     pub fn version(&self) -> &str {
         &self.version
     }
+
+    /// Where the server listens.
     pub fn backend(&self) -> &Backend {
         &self.backend
     }
+
+    /// What the user should know about how the server was had, each one line: versions that were
+    /// passed over, programs that were fetched.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// A role's password, new in every run: 24 alphanumeric characters.
     pub fn password(&self, role: Role) -> &str {
-        &self.pw[role as usize]
+        let [admin, analyst, tenant] = &self.fresh.passwords;
+        match role {
+            Role::Admin => admin,
+            Role::Analyst => analyst,
+            Role::Tenant => tenant,
+        }
     }
+
+    /// The user with the rights of the analyst whose password has to be encoded in a URL, and that
+    /// password, which holds `@:/%#'`.
     pub fn quoted(&self) -> (&'static str, &str) {
-        ("sm_quoted", &self.quoted)
+        (seed::QUOTED, &self.fresh.quoted)
     }
+
+    /// This run's tokens and where they stand.
     pub fn sentinels(&self) -> &[Sentinel] {
-        &self.sentinels
+        &self.fresh.sentinels
     }
-    pub async fn superuser(&self) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
-        let (c, co) = self.superuser_config().connect(NoTls).await?;
-        tokio::spawn(co);
-        Ok(c)
+
+    /// How a superuser's session in the seed database is opened.
+    pub fn superuser_config(&self) -> Config {
+        let (user, password) = &self.superuser;
+        self.backend.config(user, password.as_deref(), DATABASE)
     }
-    pub async fn session(
-        &self,
-        role: Role,
-    ) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
-        let (c, co) = self.config(role.user(), Some(self.password(role))).connect(NoTls).await?;
-        tokio::spawn(co);
-        Ok(c)
+
+    /// Opens a session as superuser in the seed database.
+    pub async fn superuser(&self) -> Result<Client, tokio_postgres::Error> {
+        connect(&self.superuser_config()).await
     }
-    pub async fn close(self) {}
-}
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        if let Some(mut ch) = self.child.lock().unwrap().take() {
-            let _ = nix::sys::signal::kill(
-                nix::unistd::Pid::from_raw(ch.id() as i32),
-                nix::sys::signal::Signal::SIGQUIT,
-            );
-            let _ = ch.wait();
+
+    /// Whether the server is the user's own.
+    pub fn is_given(&self) -> bool {
+        self.origin == GIVEN
+    }
+
+    /// The file in the user's cache for what this version of Postgres does with this seed; `None`
+    /// for a server that was given, whose settings are its own.
+    pub fn replayed(&self) -> Option<PathBuf> {
+        let name = format!("replayed-{}-{}.json", self.version, seed::fingerprint(&[]));
+        files::cache().filter(|_| !self.is_given()).map(|cache| cache.join(name))
+    }
+
+    /// Opens a session as a role in the seed database, directly.
+    pub async fn session(&self, role: Role) -> Result<Client, tokio_postgres::Error> {
+        let password = self.password(role).as_bytes();
+        connect(&self.backend.config(role.user(), Some(password), DATABASE)).await
+    }
+
+    /// Ends the cluster and removes its files, or removes database and roles from the server that
+    /// was named. Says what could not be removed; a second call does nothing.
+    pub async fn close(&self) -> Vec<String> {
+        let holding = self.holding.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match holding {
+            Some(Holding::Cluster(cluster)) => cluster.close().await,
+            Some(Holding::Given(given)) => given.close().await,
+            None => Vec::new(),
         }
     }
 }
