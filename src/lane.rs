@@ -61,6 +61,8 @@ pub struct Shared {
     pub overrides: BTreeMap<String, Override>,
     /// Whether lanes build a sandbox.
     pub sandbox: bool,
+    /// Whether a check of the run reads how instances end.
+    pub asks_for_ends: bool,
     /// The database, when the configuration uses one and one was had.
     pub database: Option<Arc<Postgres>>,
     /// Where events go.

@@ -170,6 +170,13 @@ fn lanes(packs: &[PlannedPack], database: bool) -> Vec<LanePlan> {
 }
 
 impl Plan {
+    /// Whether a check reads what all lanes did, the ends of their servers included.
+    pub fn reads_journal(&self) -> bool {
+        let packs = self.packs.iter().filter(|pack| pack.pack.needs == Needs::Nothing);
+        let mut checks = packs.flat_map(|pack| &pack.checks).filter(|c| c.settled.is_none());
+        checks.any(|planned| matches!(planned.check.collect, Collect::Journal(_)))
+    }
+
     /// Takes out what needs a database that could not be had.
     pub fn without_database(&mut self, why: &str) {
         for pack in &mut self.packs {

@@ -163,6 +163,7 @@ fn prepare(
         env: config.env_values(),
         overrides,
         sandbox: plan.sandbox,
+        asks_for_ends: plan.reads_journal(),
         database: None,
         events,
         interrupt,

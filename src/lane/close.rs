@@ -100,8 +100,10 @@ impl LaneRecord {
 impl Lane {
     /// Ends the instance, looks again, and hands over. By value: no probe after this.
     pub async fn close(mut self) -> LaneRecord {
-        // Only a fair end is a question to the server; any other is to be over soon.
-        let asks = self.fair && !self.stopped();
+        // Only a fair end is a question to the server, and only where one is asked about it; any
+        // other is to be over soon.
+        let asked = self.shared.asks_for_ends && self.kind.classes().is_empty();
+        let asks = asked && self.fair && !self.stopped();
         let limits = &self.shared.config.limits;
         let graces = match asks {
             true => {
