@@ -94,13 +94,15 @@ INSERT INTO public.probe_t (v) VALUES ('seed 1'), ('seed 2'), ('seed 3'), ('seed
 INSERT INTO public.audit_probe (id, at, who, statement) VALUES
     (1, TIMESTAMP '2025-01-01 09:00:00', 'nobody', 'nothing');
 
--- What only looks like reading: each of these writes a row to probe_t.
+-- What only looks like reading: each of these writes a row to probe_t. None touches its sequence,
+-- which would move even where the row is rolled back.
 CREATE FUNCTION public.f_write(v text DEFAULT 'f_write') RETURNS int
 LANGUAGE plpgsql VOLATILE AS $body$
 DECLARE
     made int;
 BEGIN
-    INSERT INTO public.probe_t (v) VALUES ($1) RETURNING probe_t.id INTO made;
+    INSERT INTO public.probe_t (id, v) SELECT coalesce(max(p.id), 0) + 1, $1 FROM public.probe_t AS p
+    RETURNING probe_t.id INTO made;
     RETURN made;
 END
 $body$;
@@ -109,7 +111,8 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
     made int;
 BEGIN
-    INSERT INTO public.probe_t (v) VALUES ($1) RETURNING probe_t.id INTO made;
+    INSERT INTO public.probe_t (id, v) SELECT coalesce(max(p.id), 0) + 1, $1 FROM public.probe_t AS p
+    RETURNING probe_t.id INTO made;
     RETURN made;
 END
 $body$;
@@ -130,7 +133,7 @@ CREATE VIEW public.v_write AS SELECT public.f_write('v_write') AS id;
 CREATE PROCEDURE public.p_write(v text DEFAULT 'p_write')
 LANGUAGE plpgsql AS $body$
 BEGIN
-    INSERT INTO public.probe_t (v) VALUES ($1);
+    INSERT INTO public.probe_t (id, v) SELECT coalesce(max(p.id), 0) + 1, $1 FROM public.probe_t AS p;
 END
 $body$;
 
@@ -175,7 +178,6 @@ ALTER FUNCTION public.f_pair(text, text) OWNER TO sm_owner;
 ALTER PROCEDURE public.p_write(text) OWNER TO sm_owner;
 
 GRANT INSERT, SELECT ON public.probe_t TO sm_owner;
-GRANT USAGE ON SEQUENCE public.probe_t_id_seq TO sm_owner;
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE
     ON public.tenants, public.customers, public.orders, public.big TO sm_admin;
 GRANT SELECT ON public.customers_masked, public.v_write TO sm_admin;

@@ -96,33 +96,46 @@ impl Reader {
             }
             sleep(PAUSE).await;
         }
-        if !self.has_moved(servers).await? && self.differing(&self.seen).is_empty() {
-            return Ok(());
-        }
         self.set_lock_timeout(wait).await?;
-        let before = self.present().await?;
-        self.remove(&before).await?;
-        let mut now = self.present().await?;
-        if self.rewrite(&now).await? > 0 {
+        self.roll_back_prepared().await?;
+        let mut now = match self.unmoved().await? {
+            Some(seen) => seen,
+            None => self.present().await?,
+        };
+        if self.remove(&now).await? {
+            now = self.present().await?;
+        }
+        if self.rewrite(&now).await? {
             now = self.present().await?;
         }
         if self.is_reshaped(&now) {
-            self.rebuild(&now, reset).await?;
-            now = self.present().await?;
+            now = self.rebuild(&now, reset).await?;
         }
-        self.refill(&now).await?;
-        now = self.present().await?;
-        if !self.differing(&now).is_empty() && !reset.rebuilt {
-            self.rebuild(&now, reset).await?;
-            now = self.present().await?;
-            self.refill(&now).await?;
+        if self.refill(&now).await? {
             now = self.present().await?;
         }
         self.adopt(&now);
+        if !self.differing(&now).is_empty() && !reset.rebuilt {
+            now = self.rebuild(&now, reset).await?;
+            if self.refill(&now).await? {
+                now = self.present().await?;
+            }
+            self.adopt(&now);
+        }
         if let Some(object) = self.differing(&now).first() {
             return Err(Stopped::Failed(Error::Differs(object.clone())));
         }
         self.settle(servers, now).await?;
+        Ok(())
+    }
+
+    /// A prepared transaction holds its locks without a backend that could be ended.
+    async fn roll_back_prepared(&self) -> Result<(), Stopped> {
+        let sql = "SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts \
+            WHERE database = current_database()";
+        for row in self.client().query(sql, &[]).await? {
+            self.attempt(row.get(0)).await?;
+        }
         Ok(())
     }
 
@@ -150,17 +163,15 @@ impl Reader {
         self.reads.iter().any(|read| read.is_coarse && read.id().object == object)
     }
 
-    /// Drops what was not there at the start.
-    async fn remove(&self, now: &Snapshot) -> Result<(), Stopped> {
+    /// Drops what was not there at the start; whether something was.
+    async fn remove(&self, now: &Snapshot) -> Result<bool, Stopped> {
         let mut made: Vec<_> =
             lines(&self.pristine, now).into_iter().filter(|line| line.how == How::Created).collect();
         made.sort_by_key(|line| removal_rank(line.id.section));
-        for line in made {
-            for statement in line.after.and_then(|entry| entry.undo.as_deref()).into_iter() {
-                self.attempt(statement).await?;
-            }
+        for undo in made.iter().filter_map(|line| line.after?.undo.as_deref()) {
+            self.attempt(undo).await?;
         }
-        Ok(())
+        Ok(!made.is_empty())
     }
 
     /// Runs statements of which one may fail because an earlier one has done its work.
@@ -175,19 +186,21 @@ impl Reader {
     }
 
     /// Writes back what a statement alone restores: privileges, comments, settings, roles.
-    async fn rewrite(&self, now: &Snapshot) -> Result<usize, Stopped> {
-        let mut count = 0;
-        for line in lines(&self.pristine, now) {
+    async fn rewrite(&self, now: &Snapshot) -> Result<bool, Stopped> {
+        let mut any = false;
+        let mut lines = lines(&self.pristine, now);
+        lines.sort_by_key(|line| line.id.section != Section::Schema);
+        for line in lines {
             let redo = line.before.and_then(|entry| entry.redo.as_deref());
             if let (Some(redo), true) = (redo, line.id.section != Section::Value) {
-                count += 1;
+                any = true;
                 self.attempt(redo).await?;
                 if line.id.object == CONFIGURATION {
                     self.attempt("SELECT pg_reload_conf()").await?;
                 }
             }
         }
-        Ok(count)
+        Ok(any)
     }
 
     /// Whether an object of the seed is not what it was, which only building it anew restores.
@@ -202,10 +215,10 @@ impl Reader {
     }
 
     /// Builds the schema anew, but for big tables that are as they were.
-    async fn rebuild(&self, now: &Snapshot, reset: &mut Reset) -> Result<(), Stopped> {
+    async fn rebuild(&self, now: &Snapshot, reset: &mut Reset) -> Result<Snapshot, Stopped> {
         reset.rebuilt = true;
         let kept: Vec<&Read> = self.reads.iter().filter(|read| self.is_intact(read, now)).collect();
-        let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica;");
+        let mut sql = String::from("SET LOCAL session_replication_role = replica;");
         sql.push_str(&format!("CREATE SCHEMA {ASIDE};"));
         for read in &kept {
             sql.push_str(&format!("ALTER TABLE {} SET SCHEMA {ASIDE};", read.name));
@@ -233,8 +246,14 @@ impl Reader {
                 read.name
             ));
         }
-        sql.push_str(&format!("DROP SCHEMA {ASIDE}; COMMIT"));
-        if let Err(error) = self.client().batch_execute(&sql).await {
+        sql.push_str(&format!("DROP SCHEMA {ASIDE}"));
+        self.transaction(&sql).await?;
+        self.present().await
+    }
+
+    /// Runs statements of which all take effect or none.
+    async fn transaction(&self, sql: &str) -> Result<(), Stopped> {
+        if let Err(error) = self.client().batch_execute(&format!("BEGIN; {sql}; COMMIT")).await {
             self.client().batch_execute("ROLLBACK").await?;
             return Err(error.into());
         }
@@ -252,8 +271,9 @@ impl Reader {
             })
     }
 
-    /// Repairs rows that differ and sets sequences back.
-    async fn refill(&self, now: &Snapshot) -> Result<(), Stopped> {
+    /// Repairs rows that differ and sets sequences back; whether there were such.
+    async fn refill(&self, now: &Snapshot) -> Result<bool, Stopped> {
+        let mut any = false;
         for read in &self.reads {
             let id = read.id();
             let (before, after) = (self.pristine.lines.get(&id), now.lines.get(&id));
@@ -264,6 +284,7 @@ impl Reader {
             if same {
                 continue;
             }
+            any = true;
             let name = &read.name;
             if read.is_sequence {
                 let redo = before.and_then(|entry| entry.redo.as_deref()).unwrap_or_default();
@@ -271,14 +292,12 @@ impl Reader {
             } else if read.is_coarse {
                 let fill = split::statements(SEED).into_iter().find(|one| fills(one, read));
                 let Some(fill) = fill else { continue };
-                self.client()
-                    .batch_execute(&format!("BEGIN; TRUNCATE {name}; {fill}; COMMIT"))
-                    .await?;
+                self.transaction(&format!("TRUNCATE {name}; {fill}")).await?;
             } else if let Some((_, rows)) = self.rows.iter().find(|(table, _)| table == name) {
                 self.repair(name, rows).await?;
             }
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Takes out the rows of a table that do not belong and puts in those that are missing, in
@@ -287,18 +306,13 @@ impl Reader {
         let literal = literal(rows);
         let seed = format!("json_populate_recordset(NULL::{name}, {literal}) s");
         let sql = format!(
-            "BEGIN; SET LOCAL session_replication_role = replica; \
+            "SET LOCAL session_replication_role = replica; \
              DELETE FROM ONLY {name} t WHERE record_out(t)::text NOT IN \
              (SELECT record_out(s)::text FROM {seed}); \
              INSERT INTO {name} OVERRIDING SYSTEM VALUE SELECT s.* FROM {seed} \
-             WHERE record_out(s)::text NOT IN (SELECT record_out(t)::text FROM ONLY {name} t); \
-             COMMIT"
+             WHERE record_out(s)::text NOT IN (SELECT record_out(t)::text FROM ONLY {name} t)"
         );
-        if let Err(error) = self.client().batch_execute(&sql).await {
-            self.client().batch_execute("ROLLBACK").await?;
-            return Err(error.into());
-        }
-        Ok(())
+        self.transaction(&sql).await
     }
 
     /// What brings lines back, and the versions of rows that are only counted, are those of now

@@ -78,12 +78,25 @@ struct Glance {
     moved: String,
     pending: bool,
     advisory: BTreeSet<String>,
+    prepared: BTreeSet<String>,
 }
 
 impl Glance {
     fn of(row: &Row) -> Self {
-        let advisory: Vec<String> = row.get(2);
-        Self { moved: row.get(0), pending: row.get(1), advisory: advisory.into_iter().collect() }
+        let (advisory, prepared): (Vec<String>, Vec<String>) = (row.get(2), row.get(3));
+        Self {
+            moved: row.get(0),
+            pending: row.get(1),
+            advisory: advisory.into_iter().collect(),
+            prepared: prepared.into_iter().collect(),
+        }
+    }
+}
+
+impl Glance {
+    /// Whether something may have been written between the two.
+    fn differs(&self, before: &Self) -> bool {
+        (&self.moved, &self.prepared) != (&before.moved, &before.prepared)
     }
 }
 
@@ -197,7 +210,7 @@ impl Reader {
             tokio::join!(self.glance(servers), next.contents(client, &values, &self.seen));
         let glance = glance?;
         let mut look = Look { changes: Vec::new(), pending: glance.pending };
-        let moved = self.behind || glance.moved != self.glance.moved || !matches!(read, Ok(false));
+        let moved = self.behind || glance.differs(&self.glance) || !matches!(read, Ok(false));
         if moved {
             match self.picture().await? {
                 Some((snapshot, locked)) => {
@@ -212,8 +225,14 @@ impl Reader {
             }
         }
         look.changes.extend(difference::changes(&self.seen, &next));
-        if glance.advisory.difference(&self.glance.advisory).next().is_some() {
+        let is_new = |now: &BTreeSet<String>, before| now.difference(before).next().is_some();
+        if is_new(&glance.advisory, &self.glance.advisory) {
             look.changes.push(changed("advisory lock"));
+        }
+        // Its locks may have kept the catalogues from being read.
+        let prepared = changed("prepared transaction");
+        if is_new(&glance.prepared, &self.glance.prepared) && !look.changes.contains(&prepared) {
+            look.changes.push(prepared);
         }
         self.glance = glance;
         self.seen = next;
@@ -258,9 +277,10 @@ impl Reader {
         Ok(self.glance(servers).await?.pending)
     }
 
-    /// Whether figures moved since the last look or reset.
-    pub(super) async fn has_moved(&self, servers: &[i32]) -> Result<bool, Error> {
-        Ok(self.behind || self.glance(servers).await?.moved != self.glance.moved)
+    /// The state as last seen, if nothing was written since then.
+    pub(super) async fn unmoved(&self) -> Result<Option<Snapshot>, Error> {
+        let moved = self.behind || self.glance(&[]).await?.differs(&self.glance);
+        Ok((!moved).then(|| self.seen.clone()))
     }
 
     /// Opens what broke, such as by a server that may end other sessions.

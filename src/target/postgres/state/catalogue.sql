@@ -62,10 +62,11 @@ remark AS (
   FROM pg_description d
   CROSS JOIN LATERAL pg_identify_object(d.classoid, d.objoid, d.objsubid) i
   LEFT JOIN rel t ON d.classoid = 'pg_class'::regclass AND t.oid = d.objoid
-  WHERE (d.objoid >= 16384 OR d.objoid = 'public'::regnamespace) AND i.identity IS NOT NULL
+  WHERE (d.objoid >= 16384 OR d.objoid = to_regnamespace('public')) AND i.identity IS NOT NULL
     AND i.identity !~ '^pg_temp_'
 )
-SELECT section, object, key, parent, hashtextextended(digest, 0)::text AS digest, undo, redo, reads
+SELECT section, coalesce(object, section) AS object, coalesce(key, '') AS key, parent,
+  hashtextextended(digest, 0)::text AS digest, undo, redo, reads
 FROM (
   SELECT 'schema' AS section, 'schema ' || nspname AS object, '' AS key, NULL AS parent,
     nspowner::regrole::text AS digest, format('DROP SCHEMA IF EXISTS %I CASCADE', nspname) AS undo,
@@ -195,9 +196,8 @@ FROM (
   SELECT 'comment', 'comment on ' || identity, type, 'relation ' || relation, description,
     format('DELETE FROM pg_description WHERE objoid = %s AND classoid = %s AND objsubid = %s',
       objoid, classoid, objsubid),
-    format('DELETE FROM pg_description WHERE objoid = %s AND classoid = %s AND objsubid = %s; '
-      'INSERT INTO pg_description (objoid, classoid, objsubid, description) '
-      'VALUES (%1$s, %2$s, %3$s, %4$L)', objoid, classoid, objsubid, description), NULL
+    format('COMMENT ON %s %s IS %L', CASE WHEN objsubid <> 0 THEN 'COLUMN' ELSE upper(type) END,
+      identity, description), NULL
   FROM remark
 
   UNION ALL

@@ -3,7 +3,6 @@
 -- whether the cluster is somebody else's.
 SELECT
   concat_ws(' ', pg_snapshot_xmax(pg_current_snapshot()),
-    (SELECT string_agg(p.gid, ',' ORDER BY p.gid) FROM pg_prepared_xact() p),
     CASE WHEN $2 THEN (SELECT sum(pg_stat_get_vacuum_count(oid)) FROM pg_class
       WHERE relnamespace = to_regnamespace('public') AND relkind IN ('r', 'm')) END,
     CASE WHEN NOT $3 THEN (SELECT concat(modification, ' ', size)
@@ -13,7 +12,8 @@ SELECT
   held.relation OR EXISTS (
     SELECT FROM pg_stat_get_activity(NULL) a WHERE a.pid = ANY ($1)
     AND a.state LIKE 'idle in transaction%' AND a.backend_xid IS NOT NULL) AS pending,
-  held.advisory
+  held.advisory,
+  ARRAY(SELECT gid FROM pg_prepared_xacts WHERE database = current_database()) AS prepared
 FROM (
   SELECT
     coalesce(bool_or(locktype = 'relation' AND mode <> 'AccessShareLock'), false) AS relation,

@@ -128,7 +128,7 @@ impl Snapshot {
         for row in client.query(catalogue, &[&given, &counts_vacuums]).await? {
             let (section, object): (&str, String) = (row.get(0), row.get(1));
             let section = Section::of(section, &object);
-            if let Some(name) = row.get::<_, Option<String>>(8) {
+            if let Some(name) = row.get::<_, Option<String>>(7) {
                 let words = object.split_once(' ').map_or(object.as_str(), |(_, words)| words);
                 reads.push(Read {
                     name,
