@@ -2,10 +2,7 @@
 
 use std::time::Instant;
 
-use sealmark::{
-    evidence::How,
-    target::postgres::state::Reader,
-};
+use sealmark::{evidence::How, target::postgres::state::Reader};
 
 use crate::{Seeded, seeded};
 
@@ -21,66 +18,105 @@ const CHANGES: &[(&str, &str, How)] = &[
     ("TRUNCATE probe_t", "rows of probe_t", How::Modified),
     ("TRUNCATE tenants, customers, orders", "rows of customers", How::Modified),
     ("SELECT f_write()", "rows of probe_t", How::Modified),
-    ("CREATE TABLE sm_ddl_probe (id serial PRIMARY KEY, v text)", "relation public.sm_ddl_probe",
-        How::Created),
+    (
+        "CREATE TABLE sm_ddl_probe (id serial PRIMARY KEY, v text)",
+        "relation public.sm_ddl_probe",
+        How::Created,
+    ),
     ("SELECT 1 AS a INTO sm_into", "relation public.sm_into", How::Created),
     ("CREATE MATERIALIZED VIEW sm_m AS SELECT 1 AS a", "relation public.sm_m", How::Created),
     ("CREATE VIEW sm_v AS SELECT 1 AS a", "relation public.sm_v", How::Created),
-    ("CREATE UNLOGGED TABLE \"sm odd'\"\"name\" (a int)", "relation public.sm odd'\"name",
-        How::Created),
+    (
+        "CREATE UNLOGGED TABLE \"sm odd'\"\"name\" (a int)",
+        "relation public.sm odd'\"name",
+        How::Created,
+    ),
     ("DROP TABLE probe_t", "relation public.probe_t", How::Deleted),
     ("DROP TABLE audit_probe", "relation public.audit_probe", How::Deleted),
     ("ALTER TABLE probe_t ADD COLUMN x int", "column x of public.probe_t", How::Created),
     ("ALTER TABLE probe_t DROP COLUMN v", "column v of public.probe_t", How::Deleted),
-    ("ALTER TABLE probe_t ALTER COLUMN v SET DEFAULT 'x'", "column v of public.probe_t",
-        How::Modified),
+    (
+        "ALTER TABLE probe_t ALTER COLUMN v SET DEFAULT 'x'",
+        "column v of public.probe_t",
+        How::Modified,
+    ),
     ("ALTER TABLE probe_t RENAME TO probe_u", "relation public.probe_u", How::Created),
     ("ALTER TABLE probe_t SET (fillfactor = 50)", "relation public.probe_t", How::Modified),
     ("ALTER TABLE probe_t ENABLE ROW LEVEL SECURITY", "relation public.probe_t", How::Modified),
-    ("ALTER TABLE probe_t ADD CHECK (v <> '')", "constraint probe_t_v_check of public.probe_t",
-        How::Created),
+    (
+        "ALTER TABLE probe_t ADD CHECK (v <> '')",
+        "constraint probe_t_v_check of public.probe_t",
+        How::Created,
+    ),
     ("CREATE INDEX sm_i ON probe_t (v)", "index public.sm_i", How::Created),
     ("CREATE POLICY sm_p ON probe_t USING (true)", "policy sm_p of public.probe_t", How::Created),
-    ("CREATE RULE sm_r AS ON DELETE TO probe_t DO INSTEAD NOTHING", "rule sm_r of public.probe_t",
-        How::Created),
-    ("CREATE FUNCTION sm_f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "function public.sm_f",
-        How::Created),
-    ("CREATE FUNCTION sm_t() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; \
+    (
+        "CREATE RULE sm_r AS ON DELETE TO probe_t DO INSTEAD NOTHING",
+        "rule sm_r of public.probe_t",
+        How::Created,
+    ),
+    (
+        "CREATE FUNCTION sm_f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "function public.sm_f",
+        How::Created,
+    ),
+    (
+        "CREATE FUNCTION sm_t() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; \
       CREATE TRIGGER sm_g BEFORE INSERT ON probe_t FOR EACH ROW EXECUTE FUNCTION sm_t()",
-        "trigger sm_g of public.probe_t", How::Created),
-    ("CREATE AGGREGATE sm_a (int) (SFUNC = int4pl, STYPE = int)", "function public.sm_a",
-        How::Created),
+        "trigger sm_g of public.probe_t",
+        How::Created,
+    ),
+    (
+        "CREATE AGGREGATE sm_a (int) (SFUNC = int4pl, STYPE = int)",
+        "function public.sm_a",
+        How::Created,
+    ),
     ("CREATE TYPE sm_e AS ENUM ('a')", "type public.sm_e", How::Created),
     ("CREATE TYPE sm_c AS (a int)", "relation public.sm_c", How::Created),
     ("CREATE DOMAIN sm_d AS int CHECK (VALUE > 0)", "type public.sm_d", How::Created),
-    ("CREATE OPERATOR public.=== (LEFTARG = int, RIGHTARG = int, FUNCTION = int4eq)",
-        "operator public.===", How::Created),
-    ("CREATE TYPE sm_x AS (a int); CREATE CAST (sm_x AS text) WITH INOUT",
-        "cast (public.sm_x AS pg_catalog.text)", How::Created),
+    (
+        "CREATE OPERATOR public.=== (LEFTARG = int, RIGHTARG = int, FUNCTION = int4eq)",
+        "operator public.===",
+        How::Created,
+    ),
+    (
+        "CREATE TYPE sm_x AS (a int); CREATE CAST (sm_x AS text) WITH INOUT",
+        "cast (public.sm_x AS pg_catalog.text)",
+        How::Created,
+    ),
     ("CREATE COLLATION sm_l FROM \"C\"", "collation public.sm_l", How::Created),
-    ("CREATE TEXT SEARCH CONFIGURATION sm_ts (COPY = simple)",
-        "text search configuration public.sm_ts", How::Created),
-    ("CREATE STATISTICS sm_s ON id, v FROM probe_t", "statistics object public.sm_s",
-        How::Created),
+    (
+        "CREATE TEXT SEARCH CONFIGURATION sm_ts (COPY = simple)",
+        "text search configuration public.sm_ts",
+        How::Created,
+    ),
+    ("CREATE STATISTICS sm_s ON id, v FROM probe_t", "statistics object public.sm_s", How::Created),
     ("CREATE SEQUENCE sm_q", "sequence public.sm_q", How::Created),
     ("SELECT nextval('probe_t_id_seq')", "sequence public.probe_t_id_seq", How::Modified),
-    ("SELECT setval('probe_t_id_seq', 5, false)", "sequence public.probe_t_id_seq",
-        How::Modified),
-    ("ALTER SEQUENCE probe_t_id_seq INCREMENT 2", "sequence public.probe_t_id_seq",
-        How::Modified),
+    ("SELECT setval('probe_t_id_seq', 5, false)", "sequence public.probe_t_id_seq", How::Modified),
+    ("ALTER SEQUENCE probe_t_id_seq INCREMENT 2", "sequence public.probe_t_id_seq", How::Modified),
     ("SELECT lo_from_bytea(0, 'x')", "large object", How::Created),
     ("SELECT lo_create(4711)", "large object", How::Created),
     ("COMMENT ON TABLE probe_t IS 'x'", "comment on public.probe_t", How::Created),
     ("COMMENT ON COLUMN probe_t.v IS 'x'", "comment on public.probe_t.v", How::Created),
     ("GRANT SELECT ON probe_t TO sm_tenant", "privileges of public.probe_t", How::Modified),
-    ("GRANT SELECT (v) ON probe_t TO PUBLIC", "privileges of column v of public.probe_t",
-        How::Modified),
+    (
+        "GRANT SELECT (v) ON probe_t TO PUBLIC",
+        "privileges of column v of public.probe_t",
+        How::Modified,
+    ),
     ("REVOKE ALL ON probe_t FROM sm_analyst", "privileges of public.probe_t", How::Modified),
-    ("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC",
-        "default privileges of role sm_admin", How::Created),
+    (
+        "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC",
+        "default privileges of role sm_admin",
+        How::Created,
+    ),
     ("ALTER ROLE sm_admin SET work_mem = '1MB'", "setting of role sm_admin", How::Created),
-    ("ALTER ROLE sm_admin IN DATABASE sealmark_seed SET work_mem = '1MB'",
-        "setting of role sm_admin", How::Created),
+    (
+        "ALTER ROLE sm_admin IN DATABASE sealmark_seed SET work_mem = '1MB'",
+        "setting of role sm_admin",
+        How::Created,
+    ),
     ("ALTER ROLE sm_admin PASSWORD 'x'", "role sm_admin", How::Modified),
     ("CREATE TEMP TABLE customers (a int)", "temporary relation customers", How::Created),
     ("NOTIFY sm_probe, 'x'", "notification", How::Created),
@@ -100,27 +136,49 @@ const CHANGES_OF_A_SUPERUSER: &[(&str, &str, How)] = &[
     ("CREATE SCHEMA sm_s CREATE TABLE x (a int)", "schema sm_s", How::Created),
     ("DROP TABLE customers CASCADE", "relation public.customers", How::Deleted),
     ("DROP SCHEMA public CASCADE", "schema public", How::Deleted),
-    ("ALTER POLICY by_user ON customers USING (true)", "policy by_user of public.customers",
-        How::Modified),
+    (
+        "ALTER POLICY by_user ON customers USING (true)",
+        "policy by_user of public.customers",
+        How::Modified,
+    ),
     ("ALTER TABLE orders NO FORCE ROW LEVEL SECURITY", "relation public.orders", How::Modified),
     ("TRUNCATE big", "rows of big", How::Modified),
     ("DROP FUNCTION f_stable", "function public.f_stable", How::Deleted),
     ("ALTER TABLE probe_t OWNER TO sm_tenant", "relation public.probe_t", How::Modified),
-    ("GRANT CREATE ON DATABASE sealmark_seed TO PUBLIC", "privileges of database sealmark_seed",
-        How::Modified),
+    (
+        "GRANT CREATE ON DATABASE sealmark_seed TO PUBLIC",
+        "privileges of database sealmark_seed",
+        How::Modified,
+    ),
     ("GRANT CREATE ON SCHEMA public TO sm_tenant", "privileges of schema public", How::Modified),
-    ("ALTER DATABASE sealmark_seed SET work_mem = '1MB'", "setting of database sealmark_seed",
-        How::Created),
+    (
+        "ALTER DATABASE sealmark_seed SET work_mem = '1MB'",
+        "setting of database sealmark_seed",
+        How::Created,
+    ),
     ("COMMENT ON ROLE sm_admin IS 'x'", "comment on role sm_admin", How::Created),
-    ("CREATE FUNCTION sm_e() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'; \
+    (
+        "CREATE FUNCTION sm_e() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'; \
       CREATE EVENT TRIGGER sm_e ON ddl_command_start EXECUTE FUNCTION sm_e()",
-        "event trigger sm_e", How::Created),
+        "event trigger sm_e",
+        How::Created,
+    ),
     ("CREATE PUBLICATION sm_p FOR TABLE probe_t", "publication sm_p", How::Created),
     ("CREATE FOREIGN DATA WRAPPER sm_w", "foreign-data wrapper sm_w", How::Created),
     ("ALTER SYSTEM SET work_mem = '1MB'", "configuration of the server", How::Modified),
     ("VACUUM probe_t", "statistics of public.probe_t", How::Modified),
     ("CREATE DATABASE sm_other", "database sm_other", How::Created),
-    ("REVOKE EXECUTE ON FUNCTION pg_sleep FROM PUBLIC", "catalogue pg_proc", How::Modified),
+    (
+        "REVOKE EXECUTE ON FUNCTION pg_sleep FROM PUBLIC",
+        "privileges of pg_catalog.pg_sleep(double precision)",
+        How::Created,
+    ),
+    (
+        "UPDATE pg_proc SET procost = 2 WHERE proname = 'pg_sleep'; \
+      UPDATE pg_proc SET procost = 1 WHERE proname = 'pg_sleep'",
+        "catalogue pg_proc",
+        How::Modified,
+    ),
 ];
 
 /// What writes nothing.
@@ -290,8 +348,13 @@ async fn a_replay_tells_what_landed_what_failed_and_what_was_returned() {
     let cases: &[(&[&str], &[&str], Option<&str>, bool, &str)] = &[
         (&["COMMIT; DELETE FROM probe_t"], &["rows of probe_t"], None, false, ""),
         (&["DELETE FROM nothing", "SELECT 'a', 2"], &[], Some("42P01"), false, "a\t2\n"),
-        (&["SET default_transaction_read_only = on", "DELETE FROM probe_t"], &[], Some("25006"),
-            false, ""),
+        (
+            &["SET default_transaction_read_only = on", "DELETE FROM probe_t"],
+            &[],
+            Some("25006"),
+            false,
+            "",
+        ),
         (&["BEGIN", "DELETE FROM probe_t"], &[], None, true, ""),
         (&["SELECT pg_advisory_lock(4711) IS NULL"], &["advisory lock"], None, false, "f\n"),
         (&["CREATE TEMP TABLE t (a int)"], &["temporary relation t"], None, false, ""),
@@ -314,7 +377,7 @@ async fn a_replay_without_an_end_ends_after_five_seconds_and_keeps_a_head() {
     let Some(seeded) = seeded().await else { return };
     let mut reader = seeded.reader().await;
     let start = Instant::now();
-    let endless = ["SELECT repeat('x', 10000) FROM generate_series(1, 100000000)".to_owned()];
+    let endless = ["SELECT repeat('x', 10000), generate_series(1, 100000000)".to_owned()];
     let session = seeded.session("sm_admin").await;
     let landing = reader.replay(session, &endless).await.unwrap();
     assert_eq!(landing.error.as_deref(), Some("57014"));

@@ -111,15 +111,11 @@ impl Reader {
         if self.is_reshaped(&now) {
             now = self.rebuild(&now, reset).await?;
         }
-        if self.refill(&now).await? {
-            now = self.present().await?;
-        }
+        self.refill(&mut now).await?;
         self.adopt(&now);
         if !self.differing(&now).is_empty() && !reset.rebuilt {
             now = self.rebuild(&now, reset).await?;
-            if self.refill(&now).await? {
-                now = self.present().await?;
-            }
+            self.refill(&mut now).await?;
             self.adopt(&now);
         }
         if let Some(object) = self.differing(&now).first() {
@@ -165,8 +161,10 @@ impl Reader {
 
     /// Drops what was not there at the start; whether something was.
     async fn remove(&self, now: &Snapshot) -> Result<bool, Stopped> {
-        let mut made: Vec<_> =
-            lines(&self.pristine, now).into_iter().filter(|line| line.how == How::Created).collect();
+        let mut made: Vec<_> = lines(&self.pristine, now)
+            .into_iter()
+            .filter(|line| line.how == How::Created)
+            .collect();
         made.sort_by_key(|line| removal_rank(line.id.section));
         for undo in made.iter().filter_map(|line| line.after?.undo.as_deref()) {
             self.attempt(undo).await?;
@@ -271,9 +269,9 @@ impl Reader {
             })
     }
 
-    /// Repairs rows that differ and sets sequences back; whether there were such.
-    async fn refill(&self, now: &Snapshot) -> Result<bool, Stopped> {
-        let mut any = false;
+    /// Repairs rows that differ and sets sequences back, and reads them again.
+    async fn refill(&self, now: &mut Snapshot) -> Result<(), Stopped> {
+        let mut filled = Vec::new();
         for read in &self.reads {
             let id = read.id();
             let (before, after) = (self.pristine.lines.get(&id), now.lines.get(&id));
@@ -284,7 +282,7 @@ impl Reader {
             if same {
                 continue;
             }
-            any = true;
+            filled.push(read.clone());
             let name = &read.name;
             if read.is_sequence {
                 let redo = before.and_then(|entry| entry.redo.as_deref()).unwrap_or_default();
@@ -297,7 +295,11 @@ impl Reader {
                 self.repair(name, rows).await?;
             }
         }
-        Ok(any)
+        let before = now.clone();
+        if now.contents(self.client(), &filled, &before).await? {
+            return Err(Stopped::Locked);
+        }
+        Ok(())
     }
 
     /// Takes out the rows of a table that do not belong and puts in those that are missing, in
@@ -367,7 +369,8 @@ fn is_built(section: Section) -> bool {
 
 /// Whether a statement of the seed fills this table.
 fn fills(statement: &str, read: &Read) -> bool {
-    let rest = statement.strip_prefix("INSERT INTO ").and_then(|rest| rest.strip_prefix(&read.name));
+    let rest =
+        statement.strip_prefix("INSERT INTO ").and_then(|rest| rest.strip_prefix(&read.name));
     rest.is_some_and(|rest| rest.starts_with(' '))
 }
 

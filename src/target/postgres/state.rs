@@ -160,13 +160,9 @@ impl Reader {
     async fn begin(&mut self) -> Result<(), Error> {
         self.glance = self.glance(&[]).await?;
         let client = &self.connection.client;
-        let (mut snapshot, mut reads) = Snapshot::catalogue(
-            client,
-            &self.catalogue_statement,
-            self.given,
-            self.counts_vacuums,
-        )
-        .await?;
+        let (mut snapshot, mut reads) =
+            Snapshot::catalogue(client, &self.catalogue_statement, self.given, self.counts_vacuums)
+                .await?;
         for read in reads.iter_mut().filter(|read| !read.is_sequence) {
             let size = format!("SELECT pg_relation_size('{}')", read.name.replace('\'', "''"));
             read.is_coarse = client.query_one(&size, &[]).await?.get::<_, i64>(0) > HASHED;
@@ -254,9 +250,9 @@ impl Reader {
         };
         // Only what is a table or sequence now is read, and of those only the seed's.
         let there = |read: &&Read| {
-            found.iter().any(|found| {
-                (&found.name, found.is_sequence) == (&read.name, read.is_sequence)
-            })
+            found
+                .iter()
+                .any(|found| (&found.name, found.is_sequence) == (&read.name, read.is_sequence))
         };
         let reads: Vec<Read> = self.reads.iter().filter(there).cloned().collect();
         let locked = snapshot.contents(self.client(), &reads, &self.seen).await?;
@@ -264,7 +260,11 @@ impl Reader {
     }
 
     /// Takes a state for the one the next look compares with.
-    pub(super) async fn settle(&mut self, servers: &[i32], snapshot: Snapshot) -> Result<(), Error> {
+    pub(super) async fn settle(
+        &mut self,
+        servers: &[i32],
+        snapshot: Snapshot,
+    ) -> Result<(), Error> {
         self.listener.was_notified().await?;
         self.glance = self.glance(servers).await?;
         self.seen = snapshot;
@@ -320,8 +320,7 @@ impl Reader {
         let deadline = Instant::now() + ENDING;
         let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
             WHERE pid = ANY ($1) AND datname = current_database() AND pid <> pg_backend_pid()";
-        while !self.client().query(sql, &[&servers]).await?.is_empty()
-            && Instant::now() < deadline
+        while !self.client().query(sql, &[&servers]).await?.is_empty() && Instant::now() < deadline
         {
             sleep(PAUSE).await;
         }

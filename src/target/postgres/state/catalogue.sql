@@ -215,7 +215,9 @@ FROM (
   UNION ALL
   SELECT 'privileges', 'privileges of ' || words, '', parent,
     (SELECT string_agg(x::text, ',' ORDER BY x::text) FROM unnest(acl) x),
-    NULL, format('UPDATE %s SET %I = %L WHERE %s', catalogue, field, acl::text, which), NULL
+    CASE WHEN field = 'proacl' THEN
+      format('UPDATE pg_proc SET proacl = NULL WHERE %s', which) END,
+    format('UPDATE %s SET %I = %L WHERE %s', catalogue, field, acl::text, which), NULL
   FROM (
     SELECT words, 'relation ' || words AS parent, relacl AS acl, 'pg_class' AS catalogue,
       'relacl' AS field, format('oid = to_regclass(%L)', name) AS which
@@ -231,6 +233,10 @@ FROM (
       'proacl', format('oid = to_regprocedure(%L)', i.identity)
     FROM pg_proc p JOIN space s ON s.oid = p.pronamespace
     CROSS JOIN LATERAL pg_identify_object('pg_proc'::regclass, p.oid, 0) i
+    UNION ALL
+    SELECT i.identity, NULL, p.proacl, 'pg_proc', 'proacl', format('oid = %s', p.oid)
+    FROM pg_proc p CROSS JOIN LATERAL pg_identify_object('pg_proc'::regclass, p.oid, 0) i
+    WHERE p.oid < 16384 AND p.proacl IS NOT NULL AND NOT $1
     UNION ALL
     SELECT 'schema ' || nspname, 'schema ' || nspname, nspacl, 'pg_namespace', 'nspacl',
       format('nspname = %L', nspname)

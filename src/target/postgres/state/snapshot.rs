@@ -1,6 +1,6 @@
 //! A picture of a database: every object with a digest, and the rows of the seed's tables.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
 use tokio_postgres::{Client, Error, Statement, error::SqlState};
 
@@ -149,54 +149,60 @@ impl Snapshot {
         Ok((Self { lines }, reads))
     }
 
-    /// Reads what `reads` names. What is locked is carried over from `before`; the answer says
-    /// whether something was.
+    /// Reads what `reads` names. Rows whose versions are those of `before` are not hashed again,
+    /// and what is locked is carried over from there; the answer says whether something was.
     pub(in super::super) async fn contents(
         &mut self,
         client: &Client,
         reads: &[Read],
         before: &Self,
     ) -> Result<bool, Error> {
-        if reads.is_empty() {
-            return Ok(false);
+        let mut locked = false;
+        match self.read(client, reads, before).await {
+            Err(error) if is_locked(&error) => {}
+            outcome => return outcome.map(|()| false),
         }
-        match client.query(&query(reads), &[]).await {
-            Ok(rows) => rows.iter().for_each(|row| self.content(reads, row)),
-            Err(error) if !is_locked(&error) => return Err(error),
-            Err(_) => {
-                let mut locked = false;
-                for read in reads {
-                    match client.query(&query(std::slice::from_ref(read)), &[]).await {
-                        Ok(rows) => {
-                            let read = std::slice::from_ref(read);
-                            rows.iter().for_each(|row| self.content(read, row));
-                        }
-                        Err(error) if is_locked(&error) => {
-                            locked = true;
-                            let id = read.id();
-                            let entry = before.lines.get(&id).cloned();
-                            self.lines.extend(entry.map(|entry| (id, entry)));
-                        }
-                        Err(error) => return Err(error),
-                    }
+        for read in reads {
+            match self.read(client, std::slice::from_ref(read), before).await {
+                Err(error) if is_locked(&error) => {
+                    locked = true;
+                    let id = read.id();
+                    let entry = before.lines.get(&id).cloned();
+                    self.lines.extend(entry.map(|entry| (id, entry)));
                 }
-                return Ok(locked);
+                outcome => outcome?,
             }
         }
-        Ok(false)
+        Ok(locked)
     }
 
-    fn content(&mut self, reads: &[Read], row: &tokio_postgres::Row) {
-        let at = usize::try_from(row.get::<_, i32>(0)).ok();
-        let Some(read) = at.and_then(|at| reads.get(at)) else { return };
-        let digest: String = row.get(1);
-        let redo = read.is_sequence.then(|| {
-            let (value, called) = digest.split_once(' ').unwrap_or((&digest, "t"));
-            format!("SELECT setval('{}', {value}, '{called}')", read.name.replace('\'', "''"))
-        });
-        let parent = (!read.is_sequence).then(|| format!("relation {}", read.words));
-        let versions = row.get(2);
-        self.lines.insert(read.id(), Entry { parent, digest, versions, undo: None, redo });
+    async fn read(&mut self, client: &Client, reads: &[Read], before: &Self) -> Result<(), Error> {
+        let mut moved = Vec::new();
+        for (read, (digest, versions)) in ask(client, reads, versions).await? {
+            let id = read.id();
+            let same = before.lines.get(&id).filter(|entry| entry.versions == versions);
+            let redo = read.is_sequence.then(|| {
+                let (value, called) = digest.split_once(' ').unwrap_or((&digest, "t"));
+                format!("SELECT setval('{}', {value}, '{called}')", read.name.replace('\'', "''"))
+            });
+            let hashed = !(read.is_sequence || read.is_coarse);
+            let digest = match same {
+                Some(same) if hashed => same.digest.clone(),
+                None if hashed => {
+                    moved.push(read.clone());
+                    digest
+                }
+                _ => digest,
+            };
+            let parent = (!read.is_sequence).then(|| format!("relation {}", read.words));
+            self.lines.insert(id, Entry { parent, digest, versions, undo: None, redo });
+        }
+        for (read, (digest, _)) in ask(client, &moved, digests).await? {
+            if let Some(entry) = self.lines.get_mut(&read.id()) {
+                entry.digest = digest;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -216,29 +222,47 @@ impl Read {
     }
 }
 
-/// The statement that reads contents: place, digest, versions. Nothing in it runs code that
-/// belongs to anyone but Postgres: rows are put out as records, never cast, and views are not read.
-fn query(reads: &[Read]) -> String {
-    let mut sql = String::new();
-    for (at, read) in reads.iter().enumerate() {
-        let name = &read.name;
-        let union = if at == 0 { "" } else { " UNION ALL " };
-        let part = if read.is_sequence {
-            format!("concat(last_value, ' ', is_called), '' FROM {name}")
-        } else if read.is_coarse {
-            format!(
-                "count(*)::text, concat(count(*) FILTER (WHERE xmin <> \
-                 (SELECT xmin FROM ONLY {name} LIMIT 1)), ' ', \
-                 (SELECT xmin FROM ONLY {name} LIMIT 1)) FROM ONLY {name}"
-            )
-        } else {
-            format!(
-                "concat(count(*), ' ', sum(hashtextextended(record_out(t)::text, 0))), \
-                 coalesce(sum(hashtextextended(xmin::text, 0))::text, '') FROM ONLY {name} t"
-            )
-        };
-        // Writing to a text does not fail.
-        let _ = write!(sql, "{union}SELECT {at}, {part}");
+/// Asks one question about each of `reads` at once, which is answered by two texts.
+async fn ask<'a>(
+    client: &Client,
+    reads: &'a [Read],
+    question: impl Fn(&Read) -> String,
+) -> Result<Vec<(&'a Read, (String, String))>, Error> {
+    if reads.is_empty() {
+        return Ok(Vec::new());
     }
-    sql
+    let questions: Vec<String> = reads
+        .iter()
+        .enumerate()
+        .map(|(at, read)| format!("SELECT {at}, {}", question(read)))
+        .collect();
+    let rows = client.query(&questions.join(" UNION ALL "), &[]).await?;
+    let answer = |row: &tokio_postgres::Row| {
+        let at = usize::try_from(row.get::<_, i32>(0)).ok()?;
+        Some((reads.get(at)?, (row.get(1), row.get(2))))
+    };
+    Ok(rows.iter().filter_map(answer).collect())
+}
+
+/// The value of a sequence; of a table the count of its rows, and their versions: that of the
+/// first row, and the sum of those that differ from it. A row that is written has another version.
+///
+/// Nothing in this question and the next runs code that belongs to anyone but Postgres: rows are
+/// put out as records, never cast, and views are not read.
+fn versions(read: &Read) -> String {
+    let name = &read.name;
+    if read.is_sequence {
+        return format!("concat(last_value, ' ', is_called), '' FROM {name}");
+    }
+    let first = format!("(SELECT xmin FROM ONLY {name} LIMIT 1)");
+    format!(
+        "count(*)::text, concat(count(*), ' ', {first}, ' ', \
+         sum(xmin::text::bigint) FILTER (WHERE xmin <> {first})) FROM ONLY {name}"
+    )
+}
+
+/// The count of rows, and the sum of their hashes.
+fn digests(read: &Read) -> String {
+    let hashes = "sum(hashtextextended(record_out(t)::text, 0))";
+    format!("concat(count(*), ' ', {hashes}), '' FROM ONLY {} t", read.name)
 }
