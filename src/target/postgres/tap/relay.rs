@@ -143,8 +143,7 @@ impl Relay {
     {
         let mut frames = Frames::new(From::Client);
         let mut chunk = vec![0; CHUNK];
-        loop {
-            let Ok(read @ 1..) = client.read(&mut chunk).await else { break };
+        while let Ok(read @ 1..) = client.read(&mut chunk).await {
             self.read_client(&mut frames, &chunk[..read])?;
             if postgres.write_all(&chunk[..read]).await.is_err() {
                 break;
@@ -172,8 +171,7 @@ impl Relay {
         let mut frames = Frames::new(From::Postgres);
         let mut chunk = vec![0; CHUNK];
         let mut unread: Option<usize> = None;
-        loop {
-            let Ok(read @ 1..) = postgres.read(&mut chunk).await else { break };
+        while let Ok(read @ 1..) = postgres.read(&mut chunk).await {
             if self.read_postgres(&mut frames, &chunk[..read]).is_err() {
                 break;
             }
