@@ -101,7 +101,7 @@ LANGUAGE plpgsql VOLATILE AS $body$
 DECLARE
     made int;
 BEGIN
-    INSERT INTO public.probe_t (id, v) SELECT coalesce(max(p.id), 0) + 1, $1 FROM public.probe_t AS p
+    INSERT INTO public.probe_t (id, v) SELECT max(p.id) + 1, $1 FROM public.probe_t AS p
     RETURNING probe_t.id INTO made;
     RETURN made;
 END
@@ -111,7 +111,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
     made int;
 BEGIN
-    INSERT INTO public.probe_t (id, v) SELECT coalesce(max(p.id), 0) + 1, $1 FROM public.probe_t AS p
+    INSERT INTO public.probe_t (id, v) SELECT max(p.id) + 1, $1 FROM public.probe_t AS p
     RETURNING probe_t.id INTO made;
     RETURN made;
 END
@@ -133,7 +133,7 @@ CREATE VIEW public.v_write AS SELECT public.f_write('v_write') AS id;
 CREATE PROCEDURE public.p_write(v text DEFAULT 'p_write')
 LANGUAGE plpgsql AS $body$
 BEGIN
-    INSERT INTO public.probe_t (id, v) SELECT coalesce(max(p.id), 0) + 1, $1 FROM public.probe_t AS p;
+    INSERT INTO public.probe_t (id, v) SELECT max(p.id) + 1, $1 FROM public.probe_t AS p;
 END
 $body$;
 

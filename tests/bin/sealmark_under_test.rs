@@ -52,6 +52,7 @@ fn hold(arguments: Vec<OsString>) -> ExitCode {
                 cwd: lane.sandbox(),
                 lane,
                 supervisor: None,
+                parting: None,
             }
             .start()
             .await

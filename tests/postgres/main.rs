@@ -1,39 +1,43 @@
-//! x
+//! The seed database in real servers. Where no Postgres is installed these tests say so loudly and
+//! pass.
+
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![expect(clippy::print_stderr, reason = "x")]
-mod measure;
+
+mod provide;
+mod seeded;
 mod state;
 mod tap;
-use sealmark::target::postgres::state::Reader;
-use sealmark::target::postgres::{Backend, tap::Tap};
-pub struct Seeded;
-async fn seeded() -> Option<Seeded> {
-    Some(Seeded)
+
+use std::path::Path;
+
+use sealmark::{
+    target::postgres::{Postgres, ProvideError, Wish},
+    world::Run,
+};
+use tempfile::TempDir;
+
+/// The program that supervises what the tests start.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_sealmark-under-test");
+
+/// A run of its own below a directory of its own.
+pub fn run() -> (Run, TempDir) {
+    let parent = tempfile::tempdir().unwrap();
+    // Another user's server has to get in.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+    std::fs::set_permissions(parent.path(), open).unwrap();
+    let run = Run::create_in(parent.path()).unwrap().supervised_by(Path::new(PROGRAM));
+    (run, parent)
 }
-impl Seeded {
-    fn config(user: &str) -> tokio_postgres::Config {
-        let mut c = tokio_postgres::Config::new();
-        c.host_path("/tmp/reader-pg").user(user).dbname("sealmark_seed");
-        c
+
+/// The seed database in a cluster of an installed Postgres; `None`, loudly, without one.
+#[expect(clippy::print_stderr, reason = "a test that was not made has to be seen")]
+pub async fn provided(run: &Run) -> Option<Postgres> {
+    match Postgres::provide(run, &Wish { given: None, embedded: false }).await {
+        Ok(postgres) => Some(postgres),
+        Err(ProvideError::Unavailable(reason)) if reason.why.contains("none is installed") => {
+            eprintln!("NOT TESTED, because no Postgres was had: {}", reason.why);
+            None
+        }
+        Err(error) => panic!("{error}"),
     }
-    async fn session(&self, role: &str) -> tokio_postgres::Client {
-        let (c, d) = Self::config(role).connect(tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(d);
-        c
-    }
-    fn backend(&self) -> Backend {
-        Backend::Unix("/tmp/reader-pg".into())
-    }
-    fn superuser(&self) -> String {
-        "sm_root".into()
-    }
-    fn through(&self, tap: &Tap, role: &str) -> tokio_postgres::Config {
-        let mut c = tokio_postgres::Config::new();
-        c.host("127.0.0.1").port(tap.port()).user(role).dbname("sealmark_seed");
-        c
-    }
-    async fn reader(&self) -> Reader {
-        Reader::connect(Self::config("sm_root"), false).await.unwrap()
-    }
-    async fn is_as_before(&self, _r: &mut Reader) {}
 }

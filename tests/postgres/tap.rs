@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sealmark::target::postgres::{
-    Backend,
+    Backend, Role,
     tap::{Statement, Tap},
 };
 use tokio::{
@@ -13,14 +13,14 @@ use tokio::{
 };
 use tokio_postgres::{Client, NoTls, error::SqlState};
 
-use crate::{Seeded, seeded};
+use crate::seeded::{Seeded, seeded};
 
 async fn open(seeded: &Seeded) -> Tap {
     Tap::open(seeded.backend()).await.unwrap()
 }
 
 /// A session through the tap.
-async fn session(seeded: &Seeded, tap: &Tap, role: &str) -> Client {
+async fn session(seeded: &Seeded, tap: &Tap, role: Role) -> Client {
     let (client, connection) = seeded.through(tap, role).connect(NoTls).await.unwrap();
     tokio::spawn(connection);
     client
@@ -50,7 +50,7 @@ async fn until(mut condition: impl FnMut() -> bool) {
 async fn statements_tags_and_errors_of_both_protocols_are_heard() {
     let Some(seeded) = seeded().await else { return };
     let tap = open(&seeded).await;
-    let client = session(&seeded, &tap, "sm_admin").await;
+    let client = session(&seeded, &tap, Role::Admin).await;
     let mark = tap.mark();
     client.batch_execute("BEGIN READ ONLY; SELECT 1; COMMIT; SELECT 2, 3").await.unwrap();
     assert!(client.batch_execute("SELECT nothing").await.is_err());
@@ -90,12 +90,12 @@ async fn statements_tags_and_errors_of_both_protocols_are_heard() {
 async fn logins_tell_the_role_and_a_refusal_its_state() {
     let Some(seeded) = seeded().await else { return };
     let tap = open(&seeded).await;
-    let client = session(&seeded, &tap, "sm_tenant").await;
+    let client = session(&seeded, &tap, Role::Tenant).await;
     assert_eq!(tap.pids().len(), 1);
     let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
     assert_eq!(tap.pids(), [pid]);
     client.batch_execute("SET application_name = 'shop'").await.unwrap();
-    let mut wrong = seeded.through(&tap, "sm_tenant");
+    let mut wrong = seeded.through(&tap, Role::Tenant);
     wrong.user("sm_nobody").password("wrong");
     let refused = wrong.connect(NoTls).await.err().unwrap();
     assert!(refused.code().is_some(), "{refused:?}");
@@ -113,7 +113,7 @@ async fn logins_tell_the_role_and_a_refusal_its_state() {
 async fn a_cancel_request_reaches_the_statement() {
     let Some(seeded) = seeded().await else { return };
     let tap = open(&seeded).await;
-    let client = session(&seeded, &tap, "sm_admin").await;
+    let client = session(&seeded, &tap, Role::Admin).await;
     let cancel = client.cancel_token();
     let start = Instant::now();
     let (slept, canceled) = tokio::join!(client.batch_execute("SELECT pg_sleep(20)"), async {
@@ -129,7 +129,7 @@ async fn a_cancel_request_reaches_the_statement() {
 async fn a_backend_that_works_on_for_nobody_is_still_named() {
     let Some(seeded) = seeded().await else { return };
     let (tap, mut reader) = (open(&seeded).await, seeded.reader().await);
-    let client = session(&seeded, &tap, "sm_admin").await;
+    let client = session(&seeded, &tap, Role::Admin).await;
     let slept = timeout(Duration::from_millis(100), client.batch_execute("SELECT pg_sleep(20)"));
     assert!(slept.await.is_err());
     drop(client);
@@ -145,41 +145,27 @@ async fn a_backend_that_works_on_for_nobody_is_still_named() {
 async fn copies_in_both_directions_pass() {
     let Some(seeded) = seeded().await else { return };
     let tap = open(&seeded).await;
-    let mut wire = Wire::login(&seeded, &tap).await;
-    wire.say(b'Q', b"COPY probe_t (v) FROM STDIN\0").await;
-    wire.hear(b'G').await;
-    wire.say(b'd', b"copied\n").await;
-    wire.say(b'c', b"").await;
-    wire.hear(b'Z').await;
-    let rows = tap.rows();
-    wire.say(b'Q', b"COPY probe_t TO STDOUT\0").await;
-    wire.hear(b'Z').await;
-    assert!(tap.rows() > rows);
-    wire.say(b'P', b"\0COPY probe_t (v) FROM STDIN\0\0\0").await;
-    wire.say(b'B', b"\0\0\0\0\0\0\0\0").await;
-    wire.say(b'E', b"\0\0\0\0\0").await;
-    wire.say(b'S', b"").await;
-    wire.hear(b'G').await;
-    wire.say(b'c', b"").await;
-    wire.say(b'S', b"").await;
-    wire.hear(b'Z').await;
-    wire.say(b'Q', b"SELECT 1\0").await;
-    wire.hear(b'Z').await;
-    let heard = tap.since(sealmark::target::postgres::tap::Mark::default());
-    let tags: Vec<_> = heard.iter().flat_map(|one| one.tags.clone()).collect();
-    assert_eq!(tags.len(), 4, "{tags:?}");
-    assert_eq!(
-        (tags[0].as_str(), tags[2].as_str(), tags[3].as_str()),
-        ("COPY 1", "COPY 0", "SELECT 1")
-    );
-    seeded.reader().await;
+    let client = session(&seeded, &tap, Role::Admin).await;
+    let (mark, rows) = (tap.mark(), tap.rows());
+    let copied = client.copy_in::<_, &[u8]>("COPY probe_t (v) FROM STDIN").await.unwrap();
+    assert_eq!(std::pin::pin!(copied).finish().await.unwrap(), 0);
+    drop(client.copy_out("COPY tenants TO STDOUT").await.unwrap());
+    client.batch_execute("SELECT 1").await.unwrap();
+    let heard = tap.since(mark);
+    let expected = [
+        ("COPY probe_t (v) FROM STDIN", vec!["COPY 0"], None),
+        ("COPY tenants TO STDOUT", vec!["COPY 4"], None),
+        ("SELECT 1", vec!["SELECT 1"], None),
+    ];
+    assert_eq!(texts(&heard), expected);
+    assert_eq!(tap.rows() - rows, 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_bytes_close_their_connection_and_no_other() {
     let Some(seeded) = seeded().await else { return };
     let tap = open(&seeded).await;
-    let client = session(&seeded, &tap, "sm_admin").await;
+    let client = session(&seeded, &tap, Role::Admin).await;
     for bytes in [
         &b"\xff\xff\xff\xff\xff\xff\xff\xff"[..],
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -190,18 +176,48 @@ async fn hostile_bytes_close_their_connection_and_no_other() {
         let _ = hostile.write_all(bytes).await;
         assert!(is_closed(&mut hostile).await, "{bytes:?}");
     }
-    for (kind, length) in [(b'Q', u32::MAX), (b'Q', 0), (b'?', 8), (0, 0), (b'd', 1 << 31)] {
-        let mut wire = Wire::login(&seeded, &tap).await;
-        wire.stream.write_u8(kind).await.unwrap();
-        wire.stream.write_u32(length).await.unwrap();
-        let _ = wire.stream.write_all(&[b'x'; 1000]).await;
-        assert!(is_closed(&mut wire.stream).await, "{kind} {length}");
+    // After a login: lengths of 4 GiB, of nothing and of less than nothing, and unknown kinds.
+    for bytes in [
+        &b"Q\xff\xff\xff\xff"[..],
+        b"Q\x00\x00\x00\x00",
+        b"d\x80\x00\x00\x00",
+        b"?\x00\x00\x00\x08abcd",
+        &[0; 64],
+    ] {
+        let stream = std::net::TcpStream::connect(("127.0.0.1", tap.port())).unwrap();
+        let mut hostile = stream.try_clone().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let stream = TcpStream::from_std(stream).unwrap();
+        let login = seeded.through(&tap, Role::Admin).connect_raw(stream, NoTls).await;
+        let (lost, connection) = login.unwrap();
+        tokio::spawn(connection);
+        lost.batch_execute("SELECT 1").await.unwrap();
+        std::io::Write::write_all(&mut hostile, bytes).unwrap();
+        for _ in 0..200 {
+            if lost.is_closed() {
+                break;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert!(lost.is_closed(), "{bytes:?}");
         client.batch_execute("SELECT 1").await.unwrap();
     }
     let tls = TcpStream::connect(("127.0.0.1", tap.port())).await.unwrap();
     tls_request(tls).await;
     until(|| tap.logins().last().is_some_and(|login| login.insisted_on_tls)).await;
     until(|| tap.pids().len() == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_superuser_of_the_cluster_is_not_for_servers() {
+    let Some(seeded) = seeded().await else { return };
+    let tap = open(&seeded).await;
+    let mut config = seeded.through(&tap, Role::Admin);
+    config.user("sm_root");
+    let refused = config.connect(NoTls).await.err().unwrap();
+    assert_eq!(refused.code(), Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION));
+    let login = &tap.logins()[0];
+    assert_eq!((login.user.as_str(), login.refused.as_deref()), ("sm_root", Some("28000")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,19 +231,19 @@ async fn more_connections_than_are_relayed_are_closed_at_once() {
     until(|| tap.turned_away() == 10).await;
     open.clear();
     sleep(Duration::from_millis(50)).await;
-    session(&seeded, &tap, "sm_admin").await.batch_execute("SELECT 1").await.unwrap();
+    session(&seeded, &tap, Role::Admin).await.batch_execute("SELECT 1").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_tap_closes_everything() {
     let Some(seeded) = seeded().await else { return };
     let tap = open(&seeded).await;
-    let (client, port) = (session(&seeded, &tap, "sm_admin").await, tap.port());
+    let (client, port) = (session(&seeded, &tap, Role::Admin).await, tap.port());
     drop(tap);
     assert!(client.batch_execute("SELECT 1").await.is_err());
     assert!(TcpStream::connect(("127.0.0.1", port)).await.is_err());
     let nowhere = Tap::open(Backend::Unix("/nowhere/at/all".into())).await.unwrap();
-    assert!(seeded.through(&nowhere, "sm_admin").connect(NoTls).await.is_err());
+    assert!(seeded.through(&nowhere, Role::Admin).connect(NoTls).await.is_err());
     let login = &nowhere.logins()[0];
     assert_eq!((login.accepted, login.refused.as_deref()), (false, Some("08001")));
 }
@@ -236,7 +252,7 @@ async fn a_dropped_tap_closes_everything() {
 async fn an_answer_of_fifty_megabytes_passes() {
     let Some(seeded) = seeded().await else { return };
     let tap = open(&seeded).await;
-    let client = session(&seeded, &tap, "sm_admin").await;
+    let client = session(&seeded, &tap, Role::Admin).await;
     let cell = client.query_one("SELECT repeat('x', 50000000)", &[]).await.unwrap();
     assert_eq!(cell.get::<_, &str>(0).len(), 50_000_000);
     assert!(tap.bytes() > 50_000_000);
@@ -251,47 +267,4 @@ async fn tls_request(mut stream: TcpStream) {
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let mut sink = Vec::new();
     timeout(Duration::from_secs(2), stream.read_to_end(&mut sink)).await.is_ok()
-}
-
-/// A client that speaks the protocol by hand.
-struct Wire {
-    stream: TcpStream,
-}
-
-impl Wire {
-    /// Logs in as the superuser, who needs no password.
-    async fn login(seeded: &Seeded, tap: &Tap) -> Self {
-        let mut stream = TcpStream::connect(("127.0.0.1", tap.port())).await.unwrap();
-        let user = seeded.superuser();
-        let body = format!("user\0{user}\0database\0sealmark_seed\0\0");
-        stream.write_u32(u32::try_from(body.len()).unwrap() + 8).await.unwrap();
-        stream.write_u32(196_608).await.unwrap();
-        stream.write_all(body.as_bytes()).await.unwrap();
-        let mut wire = Self { stream };
-        wire.hear(b'Z').await;
-        wire
-    }
-
-    async fn say(&mut self, kind: u8, body: &[u8]) {
-        self.stream.write_u8(kind).await.unwrap();
-        self.stream.write_u32(u32::try_from(body.len()).unwrap() + 4).await.unwrap();
-        self.stream.write_all(body).await.unwrap();
-    }
-
-    /// Reads up to a message of this kind.
-    async fn hear(&mut self, wanted: u8) {
-        let hear = async {
-            loop {
-                let kind = self.stream.read_u8().await.unwrap();
-                let length = self.stream.read_u32().await.unwrap();
-                let mut body = vec![0; length as usize - 4];
-                self.stream.read_exact(&mut body).await.unwrap();
-                if kind == wanted {
-                    return;
-                }
-                assert_ne!(kind, b'E', "{}", String::from_utf8_lossy(&body));
-            }
-        };
-        timeout(Duration::from_secs(5), hear).await.unwrap();
-    }
 }

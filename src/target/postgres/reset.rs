@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::state::{Error, Read, Reader, Section, Snapshot, is_locked, lines};
+use super::{
+    seed::SEED,
+    state::{Error, Read, Reader, Section, Snapshot, is_locked, lines},
+};
 use crate::evidence::How;
 
 mod split;
 
-/// The seed's SQL, version 0.2 (methodology 8).
-const SEED: &str = include_str!("../../../seeds/postgres/seed.sql");
 /// How long a reset waits for locks while a statement is running that may give them back
 /// (methodology 8).
 const WORKING: Duration = Duration::from_secs(5);

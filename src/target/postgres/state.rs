@@ -11,6 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, Config, Row, Statement};
 
+use super::{DATABASE, Postgres};
 use crate::evidence::How;
 
 mod connect;
@@ -122,6 +123,16 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// Connects to the seed as its superuser, and takes the present state for the seed's.
+    ///
+    /// # Errors
+    /// Fails where Postgres refuses.
+    pub async fn open(postgres: &Postgres) -> Result<Self, Error> {
+        let (user, password) = &postgres.superuser;
+        let config = postgres.backend().config(user, password.as_deref(), DATABASE);
+        Self::connect(config, postgres.origin() == "given").await
+    }
+
     /// Connects as `config` says, to the seed and as a superuser, and takes the present state for
     /// the seed's. `given` is whether the cluster is somebody else's.
     ///
