@@ -36,6 +36,11 @@ impl Seeded {
         Reader::open(&self.postgres).await.unwrap()
     }
 
+    /// The first number of the server's version.
+    pub(crate) fn major(&self) -> u32 {
+        self.postgres.version().split('.').next().unwrap().parse().unwrap()
+    }
+
     pub(crate) fn backend(&self) -> Backend {
         self.postgres.backend().clone()
     }

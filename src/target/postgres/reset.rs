@@ -70,7 +70,7 @@ impl Reader {
         let outcome = match self.restore(servers, &mut reset).await {
             Err(Stopped::Locked) => {
                 self.terminate(servers).await?;
-                reset.terminated = true;
+                reset.terminated = !servers.is_empty();
                 self.restore(&[], &mut reset).await
             }
             outcome => outcome,
