@@ -245,8 +245,8 @@ impl Postgres {
         let this = Self {
             origin: "given",
             version: given.version.clone(),
-            backend: given.backend.clone(),
-            superuser: (given.user.clone(), given.password.clone()),
+            backend: given.backend().clone(),
+            superuser: given.superuser(),
             fresh,
             notes: Vec::new(),
             holding: Mutex::new(Some(Holding::Given(given))),

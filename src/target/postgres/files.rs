@@ -133,7 +133,8 @@ fn transfer(
             let entry = entry?;
             let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
             if kind.is_dir() {
-                DirBuilder::new().mode(entry.metadata()?.mode() & 0o777).create(&target)?;
+                fs::create_dir(&target)?;
+                fs::set_permissions(&target, entry.metadata()?.permissions())?;
                 give(&target)?;
                 folders.push((entry.path(), target));
             } else if kind.is_file() {
