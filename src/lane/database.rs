@@ -77,8 +77,7 @@ impl Database {
             .map_err(|error| format!("failed to open the tap of the database: {error}"))?;
         let reader = match kind {
             LaneKind::Writer => {
-                let reader =
-                    Reader::connect(postgres.superuser_config(), postgres.is_given()).await;
+                let reader = Reader::open(&postgres).await;
                 Some(reader.map_err(|error| format!("failed to {error}"))?)
             }
             _ => None,
@@ -152,9 +151,8 @@ impl Database {
                 let landed = match kept.known(&statements) {
                     Some(landed) => landed,
                     None => {
-                        let Ok(session) = self.postgres.session(self.role).await else { return };
                         // What could not be tried is sent: state decides.
-                        let landing = reader.replay(session, &statements).await;
+                        let landing = reader.lands(&self.postgres, self.role, &statements).await;
                         let Ok(landing) = landing else { continue };
                         let landed = !landing.changes.is_empty();
                         kept.learn(statements, landed);

@@ -45,6 +45,7 @@ const SETTINGS: &[&str] = &[
     "shared_buffers=16MB",
     "huge_pages=off",
     "dynamic_shared_memory_type=mmap",
+    "temp_file_limit=1GB",
     "max_connections=200",
     "max_prepared_transactions=16",
     "max_logical_replication_workers=0",

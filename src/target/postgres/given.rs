@@ -366,6 +366,23 @@ mod tests {
         assert!(why.contains("`u`") && !why.contains("geheim"), "{why}");
     }
 
+    #[tokio::test]
+    async fn a_server_that_insists_on_tls_is_said_to() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 512]).await.unwrap();
+            let text = b"SFATAL\0C28000\0Mno pg_hba.conf entry for host \"h\", no encryption\0\0";
+            let length = u32::try_from(text.len() + 4).unwrap().to_be_bytes();
+            stream.write_all(&[b"E", &length[..], text].concat()).await.unwrap();
+        });
+        let why = refused(&format!("postgres://u:geheim@127.0.0.1:{port}/d")).await;
+        server.await.unwrap();
+        assert!(why.contains("TLS"), "{why}");
+    }
+
     #[test]
     fn the_places_of_a_url_keep_their_order() {
         let config: Config = "postgres://u@h1:1,h2:2,%2Ftmp:3/d".parse().unwrap();

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::state::{Error, Read, Reader, Section, Snapshot, is_locked, lines};
+use super::{
+    seed::SEED,
+    state::{Error, Read, Reader, Section, Snapshot, is_locked, lines},
+};
 use crate::evidence::How;
 
 mod split;
 
-/// The seed's SQL, version 0.2 (methodology 8).
-const SEED: &str = include_str!("../../../seeds/postgres/seed.sql");
 /// How long a reset waits for locks while a statement is running that may give them back
 /// (methodology 8).
 const WORKING: Duration = Duration::from_secs(5);
@@ -69,7 +70,7 @@ impl Reader {
         let outcome = match self.restore(servers, &mut reset).await {
             Err(Stopped::Locked) => {
                 self.terminate(servers).await?;
-                reset.terminated = true;
+                reset.terminated = !servers.is_empty();
                 self.restore(&[], &mut reset).await
             }
             outcome => outcome,
@@ -216,36 +217,36 @@ impl Reader {
     async fn rebuild(&self, now: &Snapshot, reset: &mut Reset) -> Result<Snapshot, Stopped> {
         reset.rebuilt = true;
         let kept: Vec<&Read> = self.reads.iter().filter(|read| self.is_intact(read, now)).collect();
-        let mut sql = String::from("SET LOCAL session_replication_role = replica;");
-        sql.push_str(&format!("CREATE SCHEMA {ASIDE};"));
-        for read in &kept {
-            sql.push_str(&format!("ALTER TABLE {} SET SCHEMA {ASIDE};", read.name));
-        }
+        let mut steps = vec![
+            "SET LOCAL session_replication_role = replica".to_owned(),
+            format!("CREATE SCHEMA {ASIDE}"),
+        ];
+        steps.extend(kept.iter().map(|read| {
+            let name = &read.name;
+            format!("ALTER TABLE {name} SET SCHEMA {ASIDE}")
+        }));
         let mut there: Vec<_> = now.lines.iter().collect();
         there.sort_by_key(|(id, _)| removal_rank(id.section));
         for (id, entry) in there {
             let is_kept = kept.iter().any(|read| id.object == format!("relation {}", read.words));
-            if let (true, false, Some(undo)) = (is_built(id.section), is_kept, &entry.undo) {
-                sql.push_str(undo);
-                sql.push(';');
+            if is_built(id.section) && !is_kept {
+                steps.extend(entry.undo.clone());
             }
         }
         for statement in split::statements(SEED) {
             let fills_kept = kept.iter().any(|read| fills(statement, read));
             if !statement.starts_with("CREATE ROLE") && !fills_kept {
-                sql.push_str(statement);
-                sql.push(';');
+                steps.push(statement.to_owned());
             }
         }
         for read in &kept {
-            let plain = read.name.rsplit('.').next().unwrap_or_default();
-            sql.push_str(&format!(
-                "DROP TABLE {}; ALTER TABLE {ASIDE}.{plain} SET SCHEMA public;",
-                read.name
-            ));
+            let name = &read.name;
+            let plain = name.rsplit('.').next().unwrap_or_default();
+            steps.push(format!("DROP TABLE {name}"));
+            steps.push(format!("ALTER TABLE {ASIDE}.{plain} SET SCHEMA public"));
         }
-        sql.push_str(&format!("DROP SCHEMA {ASIDE}"));
-        self.transaction(&sql).await?;
+        steps.push(format!("DROP SCHEMA {ASIDE}"));
+        self.transaction(&steps.join("\n;\n")).await?;
         self.present().await
     }
 

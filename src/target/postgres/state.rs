@@ -11,6 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, Config, Row, Statement};
 
+use super::{DATABASE, Postgres};
 use crate::evidence::How;
 
 mod connect;
@@ -34,6 +35,9 @@ const LOOK_LOCK: &str = "SET lock_timeout = '300ms'";
 const HASHED: i64 = 4 << 20;
 /// The version that counts a vacuum where others see it at once.
 const COUNTS_VACUUMS: i32 = 150_000;
+/// How long a look waits for statements to end. Postgres sends an error before it gives back the
+/// locks of the statement that failed, and the tag of a statement before it commits.
+const SETTLING: Duration = Duration::from_millis(100);
 /// How long ended backends may take to be gone.
 const ENDING: Duration = Duration::from_secs(2);
 /// Between two questions whether something is over.
@@ -77,16 +81,18 @@ pub struct Look {
 struct Glance {
     moved: String,
     pending: bool,
+    active: bool,
     advisory: BTreeSet<String>,
     prepared: BTreeSet<String>,
 }
 
 impl Glance {
     fn of(row: &Row) -> Self {
-        let (advisory, prepared): (Vec<String>, Vec<String>) = (row.get(2), row.get(3));
+        let (advisory, prepared): (Vec<String>, Vec<String>) = (row.get(2), row.get(4));
         Self {
             moved: row.get(0),
             pending: row.get(1),
+            active: row.get(3),
             advisory: advisory.into_iter().collect(),
             prepared: prepared.into_iter().collect(),
         }
@@ -122,6 +128,16 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// Connects to the seed as its superuser, and takes the present state for the seed's.
+    ///
+    /// # Errors
+    /// Fails where Postgres refuses.
+    pub async fn open(postgres: &Postgres) -> Result<Self, Error> {
+        let (user, password) = &postgres.superuser;
+        let config = postgres.backend().config(user, password.as_deref(), DATABASE);
+        Self::connect(config, postgres.origin() == "given").await
+    }
+
     /// Connects as `config` says, to the seed and as a superuser, and takes the present state for
     /// the seed's. `given` is whether the cluster is somebody else's.
     ///
@@ -192,7 +208,9 @@ impl Reader {
         Ok(Glance::of(&row))
     }
 
-    /// What differs since the last look or reset. `servers` are the backends of the server.
+    /// What differs since the last look or reset. `servers` are the backends of the server, those
+    /// of connections that were just closed included; while one is at work, the look waits for it
+    /// up to 100 ms.
     ///
     /// # Errors
     /// Fails where the connection broke; the next look then opens another.
@@ -200,11 +218,18 @@ impl Reader {
         self.reconnect().await?;
         let values: Vec<Read> =
             self.reads.iter().filter(|read| read.is_sequence).cloned().collect();
-        let mut next = self.seen.clone();
-        let client = &self.connection.client;
-        let (glance, read) =
-            tokio::join!(self.glance(servers), next.contents(client, &values, &self.seen));
-        let glance = glance?;
+        let deadline = Instant::now() + SETTLING;
+        let (glance, read, mut next) = loop {
+            let mut next = self.seen.clone();
+            let client = &self.connection.client;
+            let (glance, read) =
+                tokio::join!(self.glance(servers), next.contents(client, &values, &self.seen));
+            let glance = glance?;
+            if !(glance.active || glance.pending) || Instant::now() > deadline {
+                break (glance, read, next);
+            }
+            sleep(PAUSE).await;
+        };
         let mut look = Look { changes: Vec::new(), pending: glance.pending };
         let moved = self.behind || glance.differs(&self.glance) || !matches!(read, Ok(false));
         if moved {

@@ -20,7 +20,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use super::Backend;
+use super::{Backend, cluster::SUPERUSER};
 
 mod frames;
 mod log;

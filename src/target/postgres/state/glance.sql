@@ -13,6 +13,8 @@ SELECT
     SELECT FROM pg_stat_get_activity(NULL) a WHERE a.pid = ANY ($1)
     AND a.state LIKE 'idle in transaction%' AND a.backend_xid IS NOT NULL) AS pending,
   held.advisory,
+  EXISTS (SELECT FROM pg_stat_get_activity(NULL) a
+    WHERE a.pid = ANY ($1) AND a.state IN ('active', 'fastpath function call')) AS active,
   ARRAY(SELECT gid FROM pg_prepared_xacts WHERE database = current_database()) AS prepared
 FROM (
   SELECT

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use super::{Changed, ENDING, Error, PAUSE, Reader};
+use crate::target::postgres::{Postgres, Role};
 
 /// How long one statement of a replay may run.
 const STATEMENT: Duration = Duration::from_secs(5);
@@ -29,6 +30,20 @@ pub struct Landing {
 }
 
 impl Reader {
+    /// Runs statements one after another on a session of `role`, as [`Reader::replay`] does.
+    ///
+    /// # Errors
+    /// Fails where no session is had, or the state cannot be read or brought back.
+    pub async fn lands(
+        &mut self,
+        postgres: &Postgres,
+        role: Role,
+        statements: &[String],
+    ) -> Result<Landing, Error> {
+        let session = postgres.session(role).await?;
+        self.replay(session, statements).await
+    }
+
     /// Runs statements one after another on `session` by the simple protocol, looks at what they
     /// changed, and brings the seed back. A statement that runs longer than 5 s is ended together
     /// with the session.

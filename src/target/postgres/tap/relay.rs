@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    path::Path,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
@@ -14,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    Backend, Shared,
+    Backend, SUPERUSER, Shared,
     frames::{Frames, From, Malformed},
     log::Login,
     session::{News, Session},
@@ -30,8 +29,12 @@ const UNREAD: usize = 64 << 10;
 const CONNECT: Duration = Duration::from_secs(10);
 /// The SQLSTATE of a connection that could not be made.
 const UNREACHED: &str = "08001";
-/// The socket's name in a socket folder.
-const SOCKET: &str = ".s.PGSQL.5432";
+/// What a cluster of ours says to whoever asks for its superuser, who is let in there without a
+/// password because nobody but the harness reaches the socket.
+const NOT_FOR_SERVERS: &[u8] =
+    b"SFATAL\0VFATAL\0C28000\0Mrole \"sm_root\" is not for servers under test\0\0";
+/// The SQLSTATE in it.
+const NOT_AUTHORIZED: &str = "28000";
 
 /// Serves one connection until both sides are done with it.
 pub(super) async fn connection(
@@ -54,6 +57,7 @@ pub(super) async fn connection(
         }
         Startup::Session { names, packet, wanted_tls } => {
             let session = Session::new(names.user.clone());
+            let is_superuser = names.user == SUPERUSER;
             let login = shared.log().login(Login {
                 user: names.user,
                 database: names.database,
@@ -67,6 +71,13 @@ pub(super) async fn connection(
                 connection: number,
                 shared: Arc::clone(&shared),
             };
+            if matches!(backend, Backend::Unix(_)) && is_superuser {
+                relay.note(News::Refused(NOT_AUTHORIZED.to_owned()));
+                let length = u32::try_from(NOT_FOR_SERVERS.len() + 4).unwrap_or_default();
+                let message = [b"E", &length.to_be_bytes()[..], NOT_FOR_SERVERS].concat();
+                let _ = timeout(CONNECT, client.write_all(&message)).await;
+                return;
+            }
             match timeout(CONNECT, connect(&backend, &packet)).await {
                 Ok(Ok(Stream::Unix(postgres))) => relay.run(client, postgres).await,
                 Ok(Ok(Stream::Tcp(postgres))) => relay.run(client, postgres).await,
@@ -85,8 +96,6 @@ enum Stream {
 async fn connect(backend: &Backend, packet: &[u8]) -> io::Result<Stream> {
     match backend {
         Backend::Unix(path) => {
-            let folder = path.is_dir().then(|| path.join(SOCKET));
-            let path: &Path = folder.as_deref().unwrap_or(path);
             let mut stream = UnixStream::connect(path).await?;
             stream.write_all(packet).await?;
             Ok(Stream::Unix(stream))
@@ -143,8 +152,7 @@ impl Relay {
     {
         let mut frames = Frames::new(From::Client);
         let mut chunk = vec![0; CHUNK];
-        loop {
-            let Ok(read @ 1..) = client.read(&mut chunk).await else { break };
+        while let Ok(read @ 1..) = client.read(&mut chunk).await {
             self.read_client(&mut frames, &chunk[..read])?;
             if postgres.write_all(&chunk[..read]).await.is_err() {
                 break;
@@ -172,8 +180,7 @@ impl Relay {
         let mut frames = Frames::new(From::Postgres);
         let mut chunk = vec![0; CHUNK];
         let mut unread: Option<usize> = None;
-        loop {
-            let Ok(read @ 1..) = postgres.read(&mut chunk).await else { break };
+        while let Ok(read @ 1..) = postgres.read(&mut chunk).await {
             if self.read_postgres(&mut frames, &chunk[..read]).is_err() {
                 break;
             }
