@@ -172,7 +172,7 @@ pub struct Sentinel {
 /// What has to be ended or removed.
 enum Holding {
     Cluster(Box<cluster::Cluster>),
-    Given(given::Given),
+    Given(Box<given::Given>),
 }
 
 /// The seed database of this run. Dropping it ends or removes it, like [`Postgres::close`].
@@ -262,7 +262,7 @@ impl Postgres {
             superuser: given.superuser(),
             fresh,
             notes: Vec::new(),
-            holding: Mutex::new(Some(Holding::Given(given))),
+            holding: Mutex::new(Some(Holding::Given(Box::new(given)))),
         };
         match this.refresh().await {
             Ok(()) => Ok(this),

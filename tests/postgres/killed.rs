@@ -42,7 +42,9 @@ impl Held {
     }
 
     fn process_is_there(&self) -> bool {
-        kill(Pid::from_raw(self.postmaster), None).is_ok()
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.postmaster));
+        // One that nobody waits for is a zombie until then.
+        stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
     }
 
     fn segment_is_there(&self) -> bool {

@@ -243,7 +243,8 @@ async fn in_a_cluster_of_somebody_else_only_what_is_the_seeds_is_watched() {
     let Some(seeded) = seeded().await else { return };
     let config = seeded.backend().config("sm_root", None, DATABASE);
     let mut reader = Reader::connect(config, true).await.unwrap();
-    for case in CHANGES.iter().step_by(6) {
+    let watched = CHANGES.iter().filter(|case| !case.0.starts_with("ANALYZE"));
+    for case in watched.step_by(6) {
         names(&seeded, &mut reader, "sm_admin", case).await;
     }
     let root = seeded.session("sm_root").await;

@@ -230,7 +230,8 @@ fn last_words(said: &Mutex<Vec<u8>>) -> String {
             .iter()
             .any(|word| line.contains(word))
     };
-    let line = lines().rev().find(tells).or_else(|| lines().last()).unwrap_or("it said nothing");
+    let line =
+        lines().rev().find(tells).or_else(|| lines().next_back()).unwrap_or("it said nothing");
     line.chars().filter(|character| !character.is_control()).take(300).collect()
 }
 

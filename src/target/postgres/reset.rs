@@ -379,3 +379,32 @@ fn fills(statement: &str, read: &Read) -> bool {
 fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_reads_as_a_rebuild_needs_it() {
+        let statements = split::statements(SEED);
+        let big = Read {
+            name: "public.big".into(),
+            words: "public.big".into(),
+            is_sequence: false,
+            is_coarse: true,
+        };
+        let filling = statements.iter().filter(|one| fills(one, &big)).count();
+        let roles = statements.iter().filter(|one| one.starts_with("CREATE ROLE ")).count();
+        assert_eq!((filling, roles), (1, crate::target::postgres::seed::ROLES.len()));
+        // A rebuild leaves out nothing else, and a statement begins with its verb.
+        let verbs = ["ALTER", "CREATE", "GRANT", "INSERT", "REVOKE"];
+        for statement in statements {
+            assert!(verbs.iter().any(|verb| statement.starts_with(verb)), "{statement}");
+        }
+    }
+
+    #[test]
+    fn quotes_and_backslashes_of_rows_stay_in_their_literal() {
+        assert_eq!(literal(r"it's \ '"), r"E'it''s \\ '''");
+    }
+}

@@ -219,23 +219,24 @@ impl Reader {
         let values: Vec<Read> =
             self.reads.iter().filter(|read| read.is_sequence).cloned().collect();
         let deadline = Instant::now() + SETTLING;
-        let (glance, read, mut next) = loop {
-            let mut next = self.seen.clone();
+        let (glance, read, values) = loop {
+            let mut now = Snapshot::default();
             let client = &self.connection.client;
             let (glance, read) =
-                tokio::join!(self.glance(servers), next.contents(client, &values, &self.seen));
+                tokio::join!(self.glance(servers), now.contents(client, &values, &self.seen));
             let glance = glance?;
             if !(glance.active || glance.pending) || Instant::now() > deadline {
-                break (glance, read, next);
+                break (glance, read, now);
             }
             sleep(PAUSE).await;
         };
         let mut look = Look { changes: Vec::new(), pending: glance.pending };
         let moved = self.behind || glance.differs(&self.glance) || !matches!(read, Ok(false));
+        let mut next = None;
         if moved {
             match self.picture().await? {
                 Some((snapshot, locked)) => {
-                    next = snapshot;
+                    next = Some(snapshot);
                     self.behind = locked;
                 }
                 None => self.behind = true,
@@ -245,7 +246,15 @@ impl Reader {
                 look.changes.push(changed("notification"));
             }
         }
-        look.changes.extend(difference::changes(&self.seen, &next));
+        if next.is_none() && self.seen.differs_in(&values) {
+            let mut seen = self.seen.clone();
+            seen.lines.extend(values.lines);
+            next = Some(seen);
+        }
+        if let Some(next) = next {
+            look.changes.extend(difference::changes(&self.seen, &next));
+            self.seen = next;
+        }
         let is_new = |now: &BTreeSet<String>, before| now.difference(before).next().is_some();
         if is_new(&glance.advisory, &self.glance.advisory) {
             look.changes.push(changed("advisory lock"));
@@ -256,7 +265,6 @@ impl Reader {
             look.changes.push(prepared);
         }
         self.glance = glance;
-        self.seen = next;
         Ok(look)
     }
 

@@ -35,7 +35,7 @@ const HEAD: usize = 4_096;
 /// Bytes kept of a name. Names in Postgres have 63; those of prepared statements in the protocol
 /// have no bound.
 const NAME: usize = 128;
-/// Connections relayed at once; further ones are closed at once. A throw-away cluster takes 60.
+/// Connections relayed at once, as many as a cluster of ours takes; further ones are closed at once.
 const MOST_CONNECTIONS: usize = 200;
 
 /// A relay between one server and Postgres. It ends, with every connection, when it is dropped.

@@ -149,6 +149,14 @@ impl Snapshot {
         Ok((Self { lines }, reads))
     }
 
+    /// Whether a line of `part` is another than here.
+    pub(super) fn differs_in(&self, part: &Self) -> bool {
+        let same = |(id, entry): (&Id, &Entry)| {
+            self.lines.get(id).is_some_and(|line| line.digest == entry.digest)
+        };
+        !part.lines.iter().all(same)
+    }
+
     /// Reads what `reads` names. Rows whose versions are those of `before` are not hashed again,
     /// and what is locked is carried over from there; the answer says whether something was.
     pub(in super::super) async fn contents(
