@@ -152,6 +152,7 @@ async fn spawn(setup: &Setup) -> Result<Process, String> {
         cwd: launch.cwd.unwrap_or_else(|| setup.cwd.clone()),
         lane: setup.lane.clone(),
         supervisor: None,
+        parting: None,
     };
     start.start().await.map_err(|error| error.to_string())
 }

@@ -1,6 +1,7 @@
 //! What the harness owns and a server is let loose on.
 
 mod layout;
+pub mod postgres;
 mod sandbox;
 mod snapshot;
 #[cfg(test)]

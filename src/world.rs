@@ -15,6 +15,7 @@ mod protocol;
 pub mod run;
 pub mod shim;
 mod tree;
+pub mod unprivileged;
 
 pub use launch::{Launch, StartError};
 pub use process::{Ending, Exit, Graces, Process, Step};

@@ -40,7 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The machine.
     ("config", &["letter", "text"]),
     ("world", &[]),
-    ("target", &["check", "evidence", "journal"]),
+    ("target", &["check", "evidence", "journal", "world"]),
     ("mcp", &["canary", "evidence", "journal", "stage", "surface"]),
     ("discover", &["classes", "surface"]),
     ("plan", &["check", "config", "judges", "registry", "report", "standard"]),

@@ -51,6 +51,7 @@ impl World {
             cwd: lane.sandbox(),
             lane,
             supervisor: Some(PROGRAM.into()),
+            parting: None,
         }
     }
 
@@ -349,7 +350,8 @@ async fn two_runs_at_once_do_not_meet() {
     let lane = first.lane("main").unwrap();
     let env = env::build(&lane, None, env::Stage::Serve, &[]);
     let (cwd, supervisor) = (lane.sandbox(), Some(PROGRAM.into()));
-    let launch = Launch { program: "cat".into(), args: vec![], env, cwd, lane, supervisor };
+    let launch =
+        Launch { program: "cat".into(), args: vec![], env, cwd, lane, supervisor, parting: None };
     let process = launch.start().await.unwrap();
     second.close().unwrap();
     assert!(process.try_exited().is_none() && first.root().is_dir());

@@ -14,7 +14,7 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::OFlag,
-    sys::stat::Mode,
+    sys::{signal::Signal, stat::Mode},
     unistd::{AccessFlags, access, mkfifo},
 };
 use tokio::{net::unix::pipe, process::Command};
@@ -22,7 +22,7 @@ use tokio::{net::unix::pipe, process::Command};
 use super::{
     process::{Life, Process, Watch},
     protocol::{LIFE, STATUS},
-    run::{Lane, RUN_VARIABLE, START_VARIABLE, remove_tree},
+    run::{Lane, PARTING_VARIABLE, RUN_VARIABLE, START_VARIABLE, remove_tree},
     shim,
 };
 
@@ -100,8 +100,11 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The lane the server lives in.
     pub lane: Lane,
-    /// A program that calls [`shim::dispatch`] first, when it is not the running one.
+    /// A program that calls [`shim::dispatch`] first, when it is not the lane's.
     pub supervisor: Option<PathBuf>,
+    /// The signal that asks this program to end, in place of SIGTERM, and that it also gets, with
+    /// a short grace, before anything kills it: what it holds outside its files would stay.
+    pub parting: Option<Signal>,
 }
 
 impl fmt::Debug for Launch {
@@ -128,7 +131,12 @@ impl Launch {
         }
         let cwd = std::path::absolute(&self.cwd).unwrap_or_else(|_| self.cwd.clone());
         let program = resolve(&self.program, &self.env, &cwd)?;
-        let supervisor = self.supervisor.clone().map_or_else(own_binary, Ok)?;
+        let supervisor = match self.supervisor.as_deref().or(self.lane.supervisor()) {
+            Some(program) => program.to_owned(),
+            None => {
+                own_binary().map_err(|(path, reason)| StartError::Supervisor { path, reason })?
+            }
+        };
         let lane_fails = |source| StartError::Lane { path: self.lane.root().to_owned(), source };
         let (control, mark) = self.lane.next_start().map_err(lane_fails)?;
         let fifos = Fifos::make(control).map_err(lane_fails)?;
@@ -142,6 +150,8 @@ impl Launch {
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .env(RUN_VARIABLE, self.lane.run())
             .env(START_VARIABLE, &mark)
+            .env_remove(PARTING_VARIABLE)
+            .envs(self.parting.map(|signal| (PARTING_VARIABLE, (signal as i32).to_string())))
             .current_dir(&cwd)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -202,17 +212,15 @@ impl Fifos {
     }
 }
 
-/// The running program, to be started again as supervisor.
-fn own_binary() -> Result<PathBuf, StartError> {
+/// The running program, to be started again as supervisor or to drop privileges. The error is
+/// its path, as far as known, and the reason.
+pub(crate) fn own_binary() -> Result<PathBuf, (PathBuf, String)> {
     let kernels_name = PathBuf::from("/proc/self/exe");
     match env::current_exe() {
         Ok(path) if path.exists() => Ok(path),
         // The file was replaced while it runs; the kernel still has it.
         _ if cfg!(target_os = "linux") => Ok(kernels_name),
-        other => Err(StartError::Supervisor {
-            path: other.unwrap_or_default(),
-            reason: "the running program cannot be found".to_owned(),
-        }),
+        other => Err((other.unwrap_or_default(), "the running program cannot be found".to_owned())),
     }
 }
 

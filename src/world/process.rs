@@ -233,7 +233,10 @@ fn end_strays(group: Option<i32>, session: Option<i32>, marks: &[String]) -> Vec
             || tree::has_marks(entry.pid, marks)
     };
     if let Some(group) = group.filter(|group| *group > 1) {
-        tree::kill_group(group);
+        match tree::own_parting(group) {
+            Some(signal) => tree::part(&[(group, signal)]),
+            None => tree::kill_group(group),
+        }
     }
     tree::end_all(|| tree::selected(belongs))
 }

@@ -19,6 +19,8 @@ use super::tree;
 pub const RUN_VARIABLE: &str = "SEALMARK_RUN";
 /// The variable that tells the processes of one start from those of another start of the run.
 pub const START_VARIABLE: &str = "SEALMARK_START";
+/// The variable that holds the number of the signal a process is to get before it is killed.
+pub const PARTING_VARIABLE: &str = "SEALMARK_PARTING";
 
 /// Every root's name begins so; the run's id follows.
 const PREFIX: &str = "sealmark-";
@@ -75,6 +77,7 @@ pub struct Run {
     id: Arc<str>,
     root: PathBuf,
     starts: Arc<AtomicU32>,
+    supervisor: Option<Arc<Path>>,
     /// Holds the lock that says this run lives.
     _owner: File,
     swept: Sweep,
@@ -123,7 +126,26 @@ impl Run {
                 let _ = remove_tree(&unready);
                 fail(error)
             })?;
-        Ok(Self { id: id.into(), root, starts: Arc::default(), _owner: owner, swept })
+        Ok(Self {
+            id: id.into(),
+            root,
+            starts: Arc::default(),
+            supervisor: None,
+            _owner: owner,
+            swept,
+        })
+    }
+
+    /// Has everything in the lanes made from here on supervised by another program than the
+    /// running one. It calls [`super::shim::dispatch`] first.
+    pub fn supervised_by(mut self, program: &Path) -> Self {
+        self.supervisor = Some(program.into());
+        self
+    }
+
+    /// The program that supervises, when it is not the running one.
+    pub fn supervisor(&self) -> Option<&Path> {
+        self.supervisor.as_deref()
     }
 
     /// The run's id: 16 hexadecimal digits.
@@ -152,6 +174,7 @@ impl Run {
             name: name.into(),
             root: self.root.join(name),
             starts: Arc::clone(&self.starts),
+            supervisor: self.supervisor.clone(),
         };
         for folder in lane.folders() {
             make_folder(&folder).map_err(|source| RunError::Folder { path: folder, source })?;
@@ -198,12 +221,18 @@ pub struct Lane {
     name: Arc<str>,
     root: PathBuf,
     starts: Arc<AtomicU32>,
+    supervisor: Option<Arc<Path>>,
 }
 
 impl Lane {
     /// The id of the run the lane belongs to.
     pub fn run(&self) -> &str {
         &self.run
+    }
+
+    /// The program that supervises what is started here, when it is not the running one.
+    pub fn supervisor(&self) -> Option<&Path> {
+        self.supervisor.as_deref()
     }
 
     /// The lane's name.

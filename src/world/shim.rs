@@ -28,17 +28,25 @@ use nix::{
 
 use super::{
     protocol::{Command, LIFE, Report, STATUS},
-    run, tree,
+    run, tree, unprivileged,
 };
 
 /// The hidden subcommand that makes this program a supervisor.
 pub const SUBCOMMAND: &str = "__shim";
 
-/// Becomes a supervisor when the program's first argument asks for one. Every binary that starts
-/// servers calls this first, before it opens a file or starts a thread.
+/// Becomes a supervisor, or another user's program, when the program's first argument asks for
+/// that. Every binary that starts servers calls this first, before it opens a file or starts a
+/// thread.
 pub fn dispatch() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
-    (arguments.next()? == SUBCOMMAND).then(|| main(arguments))
+    let word = arguments.next()?;
+    if word == SUBCOMMAND {
+        Some(main(arguments))
+    } else if word == unprivileged::SUBCOMMAND {
+        Some(unprivileged::main(arguments))
+    } else {
+        None
+    }
 }
 
 /// Runs the supervisor. Arguments: the control directory with its FIFOs, the lane's directory,
@@ -92,10 +100,14 @@ fn supervise(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
 
     let reports = Arc::clone(&status);
     let reaper = thread::spawn(move || reap(pid, &reports));
-    let asked = commands.serve(pid);
+    let parting = tree::parting(std::env::var_os(run::PARTING_VARIABLE).as_deref());
+    let asked = commands.serve(pid, parting.unwrap_or(Signal::SIGTERM));
     if asked {
         let outlived = tree::own_descendants();
         status.tell(&Report::Outlived { names: tree::names(&outlived) });
+    }
+    if let Some(signal) = parting {
+        tree::part(&[(pid, signal)]);
     }
     let left = end_tree(pid, || reaper.is_finished());
     if !asked {
@@ -192,14 +204,14 @@ impl Commands {
     }
 
     /// Carries out commands until the tree is to be ended: `true` when that was asked for,
-    /// `false` when the harness is gone.
-    fn serve(&mut self, group: i32) -> bool {
+    /// `false` when the harness is gone. `term` is sent where the ladder says SIGTERM.
+    fn serve(&mut self, group: i32, term: Signal) -> bool {
         let mut chunk = [0; 64];
         loop {
             while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.unread.drain(..=end).collect();
                 match Command::parse(String::from_utf8_lossy(&line).trim_end()) {
-                    Some(Command::Term) => tree::signal_group(group, Signal::SIGTERM),
+                    Some(Command::Term) => tree::signal_group(group, term),
                     Some(Command::Kill) => tree::signal_group(group, Signal::SIGKILL),
                     Some(Command::End) => return true,
                     None => {}

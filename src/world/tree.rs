@@ -4,6 +4,7 @@
 //! Elsewhere the table reads as empty and a tree is what its process group holds.
 
 use std::{
+    ffi::OsStr,
     thread,
     time::{Duration, Instant},
 };
@@ -14,12 +15,14 @@ use nix::{
     unistd::Pid,
 };
 
-use super::protocol::NAMES_LIMIT;
+use super::{protocol::NAMES_LIMIT, run::PARTING_VARIABLE};
 
 /// Characters of a process's name that are kept.
 pub(crate) const NAME_LIMIT: usize = 64;
 /// How long SIGKILL is repeated before what is left is reported.
 pub(crate) const KILL_LIMIT: Duration = Duration::from_secs(3);
+/// How long a process with a parting signal may take to end by it.
+pub(crate) const PARTING_GRACE: Duration = Duration::from_secs(2);
 /// Pause between two looks at the process table.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
@@ -131,6 +134,45 @@ pub(crate) fn kill_each(found: &[Entry]) {
     }
 }
 
+/// The signal a value of [`PARTING_VARIABLE`] names.
+pub(crate) fn parting(value: Option<&OsStr>) -> Option<Signal> {
+    Signal::try_from(value?.to_str()?.parse::<i32>().ok()?).ok()
+}
+
+/// Sends each of these processes its parting signal and waits until all of them are gone, for at
+/// most [`PARTING_GRACE`] in all.
+pub(crate) fn part(parting: &[(i32, Signal)]) {
+    let deadline = Instant::now() + PARTING_GRACE;
+    for (pid, signal) in parting {
+        let _ = kill(Pid::from_raw(*pid), *signal);
+    }
+    while parting.iter().any(|(pid, _)| runs(*pid)) && Instant::now() < deadline {
+        thread::sleep(LOOK);
+    }
+}
+
+/// Whether a process with this id has not ended.
+fn runs(pid: i32) -> bool {
+    let zombie = || {
+        let stat = read_start(&format!("/proc/{pid}/stat"), 4096)?;
+        Some(parse_stat(&String::from_utf8_lossy(&stat))?.zombie)
+    };
+    exists(pid) && zombie() != Some(true)
+}
+
+/// The parting signal in the environment a process was executed with.
+pub(crate) fn own_parting(pid: i32) -> Option<Signal> {
+    let environment = environment(pid)?;
+    let start = [PARTING_VARIABLE.as_bytes(), b"="].concat();
+    let value =
+        environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(&*start))?;
+    parting(Some(OsStr::new(std::str::from_utf8(value).ok()?)))
+}
+
+fn environment(pid: i32) -> Option<Vec<u8>> {
+    read_start(&format!("/proc/{pid}/environ"), 1 << 20)
+}
+
 /// Whether there is a process with this id, ended or not.
 pub(crate) fn exists(pid: i32) -> bool {
     kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)
@@ -139,7 +181,12 @@ pub(crate) fn exists(pid: i32) -> bool {
 /// Ends the processes that `find` lists until it twice lists none, for at most [`KILL_LIMIT`]:
 /// a process that is being forked or executed can be missing from one look. Returns the names of
 /// those it could not end.
+///
+/// Those that have a parting signal get it first.
 pub(crate) fn end_all(find: impl Fn() -> Vec<Entry>) -> Vec<String> {
+    let parting: Vec<(i32, Signal)> =
+        find().iter().filter_map(|entry| Some((entry.pid, own_parting(entry.pid)?))).collect();
+    part(&parting);
     let deadline = Instant::now() + KILL_LIMIT;
     let mut empty_looks = 0;
     loop {
@@ -181,9 +228,7 @@ pub(crate) fn selected(belongs: impl Fn(&Entry) -> bool) -> Vec<Entry> {
 
 /// Whether the environment a process was executed with holds every one of `marks`.
 pub(crate) fn has_marks(pid: i32, marks: &[String]) -> bool {
-    let Some(environment) = read_start(&format!("/proc/{pid}/environ"), 1 << 20) else {
-        return false;
-    };
+    let Some(environment) = environment(pid) else { return false };
     marks
         .iter()
         .all(|mark| environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()))

@@ -11,6 +11,7 @@ use sealmark::{
     event::Events,
     run::{Request, run},
     standard::Names,
+    target::postgres::{Postgres, ProvideError, Role, Wish},
     world::{Launch, Run, env, shim},
 };
 
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     match arguments.next() {
         Some(word) if word == "__hold" => hold(arguments.collect()),
         Some(word) if word == "__record" => record(&arguments.collect::<Vec<_>>()),
+        Some(word) if word == "__postgres" => postgres(&arguments.collect::<Vec<_>>()),
         Some(word) if word == "__panic" => {
             sealmark::cli::install_panic_hook(false);
             panic!("planted")
@@ -52,6 +54,7 @@ fn hold(arguments: Vec<OsString>) -> ExitCode {
                 cwd: lane.sandbox(),
                 lane,
                 supervisor: None,
+                parting: None,
             }
             .start()
             .await
@@ -95,5 +98,55 @@ fn record(arguments: &[OsString]) -> ExitCode {
     println!("{}", serde_json::to_string(&report).expect("a record is JSON"));
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     eprintln!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default());
+    ExitCode::SUCCESS
+}
+
+/// `__postgres PARENT hold|leave|drop fetch|stay [URL]` provides a seed database to a run below
+/// PARENT, lets the roles in, and says so in one line: root, origin, version, what each role counts
+/// in `orders`, milliseconds. Then it waits to be killed, closes, or only drops what it has. What
+/// cannot be provided is said on standard error: exit code 3, or 2 for a wrong URL.
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "both are what tests read")]
+fn postgres(arguments: &[OsString]) -> ExitCode {
+    let words: Vec<String> =
+        arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let [parent, then, fetch, rest @ ..] = words.as_slice() else { return ExitCode::FAILURE };
+    let wish = Wish { given: rest.first().cloned(), embedded: fetch == "fetch" };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let run = Run::create_in(Path::new(parent)).expect("a run");
+    let began = std::time::Instant::now();
+    let provided =
+        runtime.block_on(Postgres::provide_telling(&run, &wish, |line| eprintln!("{line}")));
+    let postgres = match provided {
+        Ok(postgres) => postgres,
+        Err(ProvideError::Unavailable(reason)) => {
+            eprintln!("{}\n{}", reason.why, reason.help);
+            return ExitCode::from(3);
+        }
+        Err(ProvideError::Usage(why, help)) => {
+            eprintln!("{why}\n{help}");
+            return ExitCode::from(2);
+        }
+    };
+    let taken = began.elapsed().as_millis();
+    let mut line =
+        vec![run.root().display().to_string(), postgres.origin().into(), postgres.version().into()];
+    runtime.block_on(async {
+        for role in Role::ALL {
+            let session = postgres.session(role).await.expect("a session");
+            let row = session.query_one("SELECT count(*) FROM orders", &[]).await.expect("a row");
+            line.push(row.get::<_, i64>(0).to_string());
+        }
+    });
+    line.push(taken.to_string());
+    println!("{}", line.join(" "));
+    match then.as_str() {
+        "hold" => runtime.block_on(std::future::pending::<()>()),
+        "leave" => {
+            for left in runtime.block_on(postgres.close()) {
+                eprintln!("{left}");
+            }
+        }
+        _ => drop(postgres),
+    }
     ExitCode::SUCCESS
 }
