@@ -184,8 +184,19 @@ async fn had(
     if !plan.database {
         return Ok(None);
     }
-    let wish =
-        Wish { given: config.pg.as_ref().map(|url| url.0.clone()), embedded: config.embedded };
+    let given = config.pg.as_ref().map(|url| url.0.clone());
+    if given.is_none() && !config.embedded {
+        plan.without_database(
+            "no Postgres was had: --no-embedded was given; leave it out, or name a server you \
+             control with --pg URL",
+        );
+        return Ok(Some(
+            "no Postgres was had: --no-embedded was given; placeholders of the database stand for \
+             nothing"
+                .into(),
+        ));
+    }
+    let wish = Wish { given, fetch: true };
     let mut interrupt = shared.interrupt.clone();
     let tell = |what: &str| shared.events.tell(Event::Note { what: what.to_owned() });
     let provided = tokio::select! {

@@ -79,7 +79,7 @@ pub struct Wish {
     /// A connection URL of a superuser (`--pg`); nothing else is used then.
     pub given: Option<String>,
     /// Whether programs may be fetched when none are installed or cached.
-    pub embedded: bool,
+    pub fetch: bool,
 }
 
 impl fmt::Debug for Wish {
@@ -87,7 +87,7 @@ impl fmt::Debug for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wish")
             .field("given", &self.given.as_ref().map(|_| ".."))
-            .field("embedded", &self.embedded)
+            .field("fetch", &self.fetch)
             .finish()
     }
 }
@@ -220,16 +220,9 @@ impl Postgres {
         if let Some(url) = &wish.given {
             return Self::in_given(url, fresh).await;
         }
-        if !wish.embedded {
-            return Err(ProvideError::unavailable(
-                "--no-embedded was given, and no --pg",
-                "leave it out, or name a server you control with --pg URL",
-            ));
-        }
         let cache = files::cache();
         let mut notes = Vec::new();
-        let programs =
-            find::programs(run, wish.embedded, cache.as_deref(), &tell, &mut notes).await?;
+        let programs = find::programs(run, wish.fetch, cache.as_deref(), &tell, &mut notes).await?;
         let help =
             || format!("run {} by hand to see more", programs.bin.join("postgres").display());
         let broken = |why| ProvideError::unavailable(why, help());

@@ -84,7 +84,7 @@ fn record(arguments: &[OsString]) -> ExitCode {
         [file] => Names::of_registry().with(|known| config::load(Path::new(file), known)),
         _ => return ExitCode::FAILURE,
     };
-    let (config, warnings) = match read {
+    let (mut config, warnings) = match read {
         Ok(read) => read,
         Err(error) => {
             eprintln!("{error}");
@@ -92,6 +92,7 @@ fn record(arguments: &[OsString]) -> ExitCode {
         }
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    config.pg = std::env::var("SEALMARK_PG").ok().map(config::DatabaseUrl);
     let request = Request { config, only: Vec::new(), warnings };
     let (_keep, interrupt) = tokio::sync::watch::channel(false);
     let report = runtime.block_on(run(request, Events::default(), interrupt)).expect("a run");
@@ -110,7 +111,7 @@ fn postgres(arguments: &[OsString]) -> ExitCode {
     let words: Vec<String> =
         arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let [parent, then, fetch, rest @ ..] = words.as_slice() else { return ExitCode::FAILURE };
-    let wish = Wish { given: rest.first().cloned(), embedded: fetch == "fetch" };
+    let wish = Wish { given: rest.first().cloned(), fetch: fetch == "fetch" };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let run = Run::create_in(Path::new(parent)).expect("a run");
     let began = std::time::Instant::now();

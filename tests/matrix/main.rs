@@ -10,6 +10,7 @@ mod books;
 mod lines;
 mod runs;
 mod shapes;
+mod theirs;
 
 use std::{collections::BTreeSet, fmt::Write as _};
 

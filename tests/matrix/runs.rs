@@ -11,6 +11,8 @@ use std::{
 
 use sealmark::report::{CheckReport, Report};
 
+use crate::theirs::{BOSS, SECRET, Theirs};
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sealmark-under-test");
 const SERVER: &str = env!("CARGO_BIN_EXE_fixture-server");
 
@@ -91,6 +93,15 @@ const CORE: [&str; 30] = [
     "stdout-ansi",
     "leaves-orphan",
     "broken-resource",
+];
+
+/// Flaws that log in above their role, and so need a superuser with a password.
+const ABOVE: [&str; 5] = [
+    "sql-set-role",
+    "sql-set-role-session",
+    "sql-tenant-guc",
+    "sql-pooled-admin",
+    "sql-as-superuser-login",
 ];
 
 /// Runs that take longest stand first, so that none is still going when all others are done.
@@ -204,8 +215,10 @@ fn make(name: String) -> Run {
     let parent = tempfile::Builder::new().prefix("m").rand_bytes(4).tempdir().unwrap();
     let beside = tempfile::tempdir().unwrap();
     let words = words(&name, beside.path());
+    let theirs = ABOVE.contains(&name.as_str()).then(|| Theirs::begin(PROGRAM));
     let began = Instant::now();
-    let output = output(&words, parent.path());
+    let url = theirs.as_ref().map(|theirs| theirs.url.as_str());
+    let output = output(&words, parent.path(), url);
     let took = began.elapsed();
     let left = left(parent.path());
     let peak = output.1.lines().find_map(|line| {
@@ -248,7 +261,7 @@ fn words(name: &str, beside: &Path) -> Vec<String> {
             args.extend(["--flaw", flaw]);
         }
         args.push("${pg.url}");
-        let root = "postgres://sm_root@${pg.host}:${pg.port}/${pg.database}";
+        let root = format!("postgres://{BOSS}:{SECRET}@${{pg.host}}:${{pg.port}}/${{pg.database}}");
         let env = serde_json::json!({ "SM_FIXTURE_SUPER_URL": root, "SM_FIXTURE_ADMIN_URL": root });
         let server = serde_json::json!({ "command": SERVER, "args": args, "env": env });
         let file = beside.join("sealmark.yaml");
@@ -270,11 +283,15 @@ fn words(name: &str, beside: &Path) -> Vec<String> {
 }
 
 /// Standard output and standard error of one run, whose directories lie below `parent`.
-fn output(words: &[String], parent: &Path) -> (String, String) {
+fn output(words: &[String], parent: &Path, postgres: Option<&str>) -> (String, String) {
+    // As root the database runs as another user, who has to get in.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+    fs::set_permissions(parent, open).unwrap();
     let mut child = Command::new(PROGRAM)
         .arg("__record")
         .args(words)
         .env("TMPDIR", parent)
+        .envs(postgres.map(|url| ("SEALMARK_PG", url)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -54,7 +54,7 @@ impl Theirs {
 
     async fn provide(&self, user: &str) -> (Run, Result<Postgres, ProvideError>) {
         let run = Run::create_in(self.parent.path()).unwrap();
-        let wish = Wish { given: Some(self.url(user)), embedded: true };
+        let wish = Wish { given: Some(self.url(user)), fetch: true };
         assert!(!format!("{wish:?}").contains(SECRET));
         let provided = Postgres::provide(&run, &wish).await;
         (run, provided)

@@ -45,7 +45,7 @@ pub fn run() -> (Run, TempDir) {
 
 /// The seed database in a cluster of an installed Postgres; `None`, loudly, without one.
 pub async fn provided(run: &Run) -> Option<Postgres> {
-    match Postgres::provide(run, &Wish { given: None, embedded: false }).await {
+    match Postgres::provide(run, &Wish { given: None, fetch: false }).await {
         Ok(postgres) => Some(postgres),
         Err(ProvideError::Unavailable(reason)) if reason.why.starts_with(NONE) => {
             untested(&reason.why);
