@@ -174,9 +174,14 @@ pub(crate) fn sound(check: &sealmark::check::Check) -> &'static Run {
 
 /// The flaws of the fixture server, in its order.
 fn flaws() -> Vec<String> {
-    let listed = Command::new(SERVER).arg("--list-flaws").output().unwrap();
-    let listed = String::from_utf8(listed.stdout).unwrap();
-    listed.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    let mut names = Vec::new();
+    for list in ["--list-flaws", "--list-sql-flaws"] {
+        let listed = Command::new(SERVER).arg(list).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let firsts = listed.lines().filter_map(|line| line.split_whitespace().next());
+        names.extend(firsts.map(str::to_owned));
+    }
+    names
 }
 
 fn make_all() -> Vec<Run> {
