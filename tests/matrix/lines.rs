@@ -31,6 +31,9 @@ pub(crate) fn table(check: &Check) -> String {
     for run in all().iter().filter(asked).filter(|run| run.name != base.name) {
         // A run of one pack says nothing of another's checks.
         let Some(mut line) = run.check(&id).map(line) else { continue };
+        if line[1] == "switched-off" && run.name != "switched-off" {
+            continue;
+        }
         if BY_CHANCE.contains(&(run.name.as_str(), id.as_str()))
             && let Some((_, observers)) = line[2].split_once(" /")
         {
