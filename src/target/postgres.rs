@@ -232,7 +232,10 @@ impl Postgres {
             Ok(()) => Ok(this),
             Err(error) => {
                 this.close().await;
-                Err(broken(format!("the seed could not be given its passwords: {error}")))
+                Err(broken(format!(
+                    "the seed could not be given its passwords: {}",
+                    template::said(&error)
+                )))
             }
         }
     }
@@ -252,7 +255,10 @@ impl Postgres {
             Ok(()) => Ok(this),
             Err(error) => {
                 this.close().await;
-                let why = format!("the seed could not be given its passwords: {error}");
+                let why = format!(
+                    "the seed could not be given its passwords: {}",
+                    template::said(&error)
+                );
                 Err(ProvideError::Usage(why, given::HELP.into()))
             }
         }
