@@ -241,7 +241,10 @@ impl Postgres {
             Ok(()) => Ok(this),
             Err(error) => {
                 this.close().await;
-                Err(broken(format!("the seed could not be given its passwords: {error}")))
+                Err(broken(format!(
+                    "the seed could not be given its passwords: {}",
+                    template::said(&error)
+                )))
             }
         }
     }
@@ -261,7 +264,10 @@ impl Postgres {
             Ok(()) => Ok(this),
             Err(error) => {
                 this.close().await;
-                let why = format!("the seed could not be given its passwords: {error}");
+                let why = format!(
+                    "the seed could not be given its passwords: {}",
+                    template::said(&error)
+                );
                 Err(ProvideError::Usage(why, given::HELP.into()))
             }
         }

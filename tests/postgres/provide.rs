@@ -101,6 +101,19 @@ async fn a_folder_with_too_long_a_path_is_replaced_by_a_short_one() {
 }
 
 #[tokio::test]
+async fn a_run_in_the_usual_place_leaves_nothing_of_its_cluster_elsewhere() {
+    let run = Run::create().unwrap().supervised_by(Path::new(PROGRAM));
+    let Some(postgres) = provided(&run).await else { return };
+    let Backend::Unix(socket) = postgres.backend().clone() else { panic!("no socket") };
+    let root = socket.ancestors().nth(3).unwrap().to_owned();
+    assert!(root.join("pg/data/PG_VERSION").is_file(), "{}", root.display());
+    postgres.close().await;
+    assert!(!root.join("pg/data").exists() && (root == run.root() || !root.exists()));
+    run.close().unwrap();
+    assert!(!root.exists());
+}
+
+#[tokio::test]
 async fn only_root_of_the_run_can_be_passed_and_nothing_read() {
     let (run, _parent) = run();
     let other = run.lane("main").unwrap();

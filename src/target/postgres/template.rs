@@ -1,6 +1,7 @@
 //! The cached cluster that every run starts from a copy of: initialised and seeded once.
 
 use std::{
+    error::Error,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -138,10 +139,11 @@ fn drop_spare_segments(data: &Path) {
     }
 }
 
-/// What Postgres says of an error, else what the client says.
+/// What Postgres says of an error, else what the client says with its cause.
 pub fn said(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(of_server) => of_server.message().to_owned(),
-        None => error.to_string(),
+    match (error.as_db_error(), error.source()) {
+        (Some(of_server), _) => of_server.message().to_owned(),
+        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, None) => error.to_string(),
     }
 }
