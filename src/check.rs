@@ -50,8 +50,8 @@ pub struct Spec {
     /// The lane it runs on.
     #[serde(default)]
     pub lane: LaneKind,
-    /// Whether a breached core probe ends it: further ones would cost long answers, and could not
-    /// change the verdict.
+    /// Whether a breached core probe ends it, and a breached indirect one ends its family: further
+    /// ones would cost long answers, and could not change the verdict.
     #[serde(default)]
     pub until_breached: bool,
     /// Its place among the checks of its lane.

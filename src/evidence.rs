@@ -215,8 +215,8 @@ pub enum Why {
     NotReproduced,
     /// The probe was not sent, because its tool had been lost too often.
     Unsent,
-    /// The probe was not sent, because a core probe had been breached and the verdict could not
-    /// change any more.
+    /// The probe was not sent, because a core probe or one of its family had been breached, so that
+    /// the verdict could not change by it.
     Decided,
     /// Nothing in the observations speaks for or against.
     NothingSeen,

@@ -125,7 +125,9 @@ impl Lane {
     ) -> bool {
         let id = check.id();
         let lines = self.evidence.entry(id.clone()).or_default();
-        let decided = lines.iter().any(|line| line.core && line.is_breached());
+        // One more breach of a core probe, or of the same family, would change nothing.
+        let same = |line: &Evidence| line.family.is_some() && line.family == probe.family;
+        let decided = lines.iter().any(|line| line.is_breached() && (line.core || same(line)));
         let impossible =
             self.database.as_ref().is_some_and(|database| database.cannot_land(&id, &probe.id));
         let why = match () {

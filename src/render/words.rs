@@ -182,7 +182,7 @@ pub(crate) fn why(why: Why) -> &'static str {
         Why::Unreadable => "the target could not be read back",
         Why::NotReproduced => "seen once, and not again on a fresh instance",
         Why::Unsent => "the probe was not sent: its tool had been lost too often",
-        Why::Decided => "the probe was not sent: a core probe had been breached already",
+        Why::Decided => "the probe was not sent: an earlier breach had decided it",
         Why::NothingSeen => "nothing that was seen speaks for or against",
     }
 }

@@ -234,7 +234,7 @@ impl Reader {
         let moved = self.behind || glance.differs(&self.glance) || !matches!(read, Ok(false));
         let mut next = None;
         if moved {
-            match self.picture().await? {
+            match self.picture(true).await? {
                 Some((snapshot, locked)) => {
                     next = Some(snapshot);
                     self.behind = locked;
@@ -269,7 +269,10 @@ impl Reader {
     }
 
     /// The present state, and whether contents were locked; `None` where the catalogues were.
-    pub(super) async fn picture(&self) -> Result<Option<(Snapshot, bool)>, Error> {
+    ///
+    /// Tables that are only counted are read where `counted` says so: reading them takes as long as
+    /// all the rest. Else they are taken to be as they were last seen.
+    pub(super) async fn picture(&self, counted: bool) -> Result<Option<(Snapshot, bool)>, Error> {
         let catalogue = Snapshot::catalogue(
             self.client(),
             &self.catalogue_statement,
@@ -287,7 +290,12 @@ impl Reader {
                 .iter()
                 .any(|found| (&found.name, found.is_sequence) == (&read.name, read.is_sequence))
         };
-        let reads: Vec<Read> = self.reads.iter().filter(there).cloned().collect();
+        let (later, reads): (Vec<Read>, Vec<Read>) =
+            self.reads.iter().filter(there).cloned().partition(|read| read.is_coarse && !counted);
+        for read in later {
+            let entry = self.seen.lines.get(&read.id()).cloned();
+            snapshot.lines.extend(entry.map(|entry| (read.id(), entry)));
+        }
         let locked = snapshot.contents(self.client(), &reads, &self.seen).await?;
         Ok(Some((snapshot, locked)))
     }

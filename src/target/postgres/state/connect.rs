@@ -12,12 +12,12 @@ const MOST_WAITING: usize = 64;
 
 /// What every connection of the reader is set to. Names resolve in `pg_catalog` alone, so nothing
 /// a server has made is called by the superuser. Scans begin at the first page, and no worker
-/// joins in, so the same rows give the same answer. Planning the big question costs twice what
+/// joins in, so the same rows give the same answer; the questions are planned once. Planning the big question costs twice what
 /// answering it does, so it is planned once.
 const SETTINGS: &str = "SET search_path = pg_catalog; SET statement_timeout = '20s'; \
     SET synchronize_seqscans = off; SET max_parallel_workers_per_gather = 0; SET jit = off; \
     SET plan_cache_mode = force_generic_plan; \
-    SET default_transaction_read_only = off; SET transform_null_equals = off; \
+    SET plan_cache_mode = force_generic_plan; SET default_transaction_read_only = off; SET transform_null_equals = off; \
     SET client_min_messages = error; SET row_security = on";
 
 /// A connection, and the count of what was notified on it.

@@ -74,7 +74,7 @@ pub(in super::super) struct Id {
 }
 
 /// A line of a picture. It may hold a role's password verifier, so it has no debug form.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(in super::super) struct Entry {
     /// The words of what it is a part of.
     pub(in super::super) parent: Option<String>,
