@@ -17,7 +17,10 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use sealmark::world::{Ending, Graces, Launch, Process, Run, StartError, Step, env};
+use sealmark::world::{
+    Ending, Graces, Launch, Process, Run, StartError, Step, env,
+    unprivileged::{self, Owner},
+};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -248,6 +251,66 @@ async fn a_dropped_process_is_ended_and_keeps_its_lane() {
     drop(process);
     assert!(within(Duration::from_secs(3), || carrying(&run).is_empty()));
     assert!(world.run.lane("main").unwrap().home().is_dir());
+    world.close();
+}
+
+#[tokio::test]
+async fn a_parting_signal_comes_before_the_kill() {
+    let world = World::new();
+    let script = "trap 'echo parted >parted; exit' QUIT; echo ready; while :; do sleep 0.05; done";
+    let parted = world.run.lane("main").unwrap().sandbox().join("parted");
+    let launch = Launch { parting: Some(Signal::SIGQUIT), ..world.launch("sh", &["-c", script]) };
+    // When it is dropped, when it is ended, and when its supervisor was killed.
+    for way in ["drop", "end", "lost"] {
+        let mut process = launch.start().await.unwrap();
+        let (_, open) = line(&mut process).await;
+        match way {
+            "drop" => drop(process),
+            "end" => assert_eq!(process.end(HASTY).await.step, Step::Term),
+            _ => {
+                kill(Pid::from_raw(parent_of(process.pid())), Signal::SIGKILL).unwrap();
+                assert!(process.end(HASTY).await.supervisor_lost);
+            }
+        }
+        drop(open);
+        let run = world.run.id().to_owned();
+        assert!(within(Duration::from_secs(3), || carrying(&run).is_empty()), "{way}");
+        assert_eq!(fs::read_to_string(&parted).unwrap(), "parted\n", "{way}");
+        fs::remove_file(&parted).unwrap();
+    }
+    world.close();
+}
+
+#[tokio::test]
+async fn a_parting_signal_that_is_ignored_only_delays_the_kill() {
+    let world = World::new();
+    let script = "trap '' QUIT; echo ready; while :; do sleep 0.05; done";
+    let mut process =
+        Launch { parting: Some(Signal::SIGQUIT), ..world.launch("sh", &["-c", script]) }
+            .start()
+            .await
+            .unwrap();
+    let _open = line(&mut process).await;
+    let run = world.run.id().to_owned();
+    drop(process);
+    assert!(within(Duration::from_secs(5), || carrying(&run).is_empty()));
+    world.close();
+}
+
+#[tokio::test]
+async fn a_program_that_refuses_root_is_run_without_any_of_roots_rights() {
+    let Ok(Some(owner)) = Owner::to_become() else { return };
+    let world = World::new();
+    let script = vec!["-c".into(), "id -u; id -G; kill -0 $PPID || echo safe".into()];
+    let (program, args) =
+        unprivileged::command(Some(Path::new(PROGRAM)), Some(owner), Path::new("/bin/sh"), script)
+            .unwrap();
+    let launch = Launch { program, args, cwd: "/".into(), ..world.launch("sh", &[]) };
+    let mut process = launch.start().await.unwrap();
+    let mut text = String::new();
+    process.stdout().unwrap().read_to_string(&mut text).await.unwrap();
+    assert_eq!(text, format!("{}\n{}\nsafe\n", owner.uid, owner.gid));
+    process.end(HASTY).await;
     world.close();
 }
 

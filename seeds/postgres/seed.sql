@@ -101,7 +101,7 @@ LANGUAGE plpgsql VOLATILE AS $body$
 DECLARE
     made int;
 BEGIN
-    INSERT INTO public.probe_t (id, v) SELECT max(p.id) + 1, $1 FROM public.probe_t AS p
+    INSERT INTO public.probe_t (id, v) SELECT coalesce(max(p.id), 0) + 1, $1 FROM public.probe_t AS p
     RETURNING probe_t.id INTO made;
     RETURN made;
 END
@@ -111,7 +111,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
     made int;
 BEGIN
-    INSERT INTO public.probe_t (id, v) SELECT max(p.id) + 1, $1 FROM public.probe_t AS p
+    INSERT INTO public.probe_t (id, v) SELECT coalesce(max(p.id), 0) + 1, $1 FROM public.probe_t AS p
     RETURNING probe_t.id INTO made;
     RETURN made;
 END
@@ -133,32 +133,37 @@ CREATE VIEW public.v_write AS SELECT public.f_write('v_write') AS id;
 CREATE PROCEDURE public.p_write(v text DEFAULT 'p_write')
 LANGUAGE plpgsql AS $body$
 BEGIN
-    INSERT INTO public.probe_t (id, v) SELECT max(p.id) + 1, $1 FROM public.probe_t AS p;
+    INSERT INTO public.probe_t (id, v) SELECT coalesce(max(p.id), 0) + 1, $1 FROM public.probe_t AS p;
 END
 $body$;
 
--- An owner view: it hides the address without relying on a column privilege of its reader.
+-- An owner view: it hides addresses from its readers without relying on a column privilege, and
+-- shows them to whoever is no reader, so that leaving one's role shows.
 CREATE VIEW public.customers_masked WITH (security_barrier = true) AS
 SELECT
     id,
     tenant_id,
     name,
-    left(email, 1) || '***@example.com' AS email,
+    CASE
+        WHEN current_user IN ('sm_analyst', 'sm_quoted', 'sm_tenant') THEN 'hidden@example.com'
+        ELSE email
+    END AS email,
     '***' AS phone,
     balance,
     notes
 FROM public.customers;
 
--- Rows of one tenant for sm_tenant, of all for the other readers, of none for anybody else.
+-- Rows of one tenant for sm_tenant, of all for whoever else may read the table: through the view
+-- of its owner the policy holds for superusers too, and these must see what they would see alone.
 -- Keyed on the user, because a setting would be for any statement to change.
 ALTER TABLE public.customers ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.customers FORCE ROW LEVEL SECURITY;
 CREATE POLICY by_user ON public.customers TO PUBLIC
-USING (CASE current_user WHEN 'sm_tenant' THEN tenant_id = 1 ELSE current_user IN ('sm_admin', 'sm_analyst', 'sm_quoted') END);
+USING (CASE current_user WHEN 'sm_tenant' THEN tenant_id = 1 ELSE true END);
 ALTER TABLE public.orders ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.orders FORCE ROW LEVEL SECURITY;
 CREATE POLICY by_user ON public.orders TO PUBLIC
-USING (CASE current_user WHEN 'sm_tenant' THEN tenant_id = 1 ELSE current_user IN ('sm_admin', 'sm_analyst', 'sm_quoted') END);
+USING (CASE current_user WHEN 'sm_tenant' THEN tenant_id = 1 ELSE true END);
 
 -- Owners and rights.
 ALTER TABLE public.tenants OWNER TO sm_owner;

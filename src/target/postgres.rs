@@ -162,7 +162,7 @@ pub struct Sentinel {
 /// What has to be ended or removed.
 enum Holding {
     Cluster(Box<cluster::Cluster>),
-    Given(given::Given),
+    Given(Box<given::Given>),
 }
 
 /// The seed database of this run. Dropping it ends or removes it, like [`Postgres::close`].
@@ -232,7 +232,10 @@ impl Postgres {
             Ok(()) => Ok(this),
             Err(error) => {
                 this.close().await;
-                Err(broken(format!("the seed could not be given its passwords: {error}")))
+                Err(broken(format!(
+                    "the seed could not be given its passwords: {}",
+                    template::said(&error)
+                )))
             }
         }
     }
@@ -246,13 +249,16 @@ impl Postgres {
             superuser: given.superuser(),
             fresh,
             notes: Vec::new(),
-            holding: Mutex::new(Some(Holding::Given(given))),
+            holding: Mutex::new(Some(Holding::Given(Box::new(given)))),
         };
         match this.refresh().await {
             Ok(()) => Ok(this),
             Err(error) => {
                 this.close().await;
-                let why = format!("the seed could not be given its passwords: {error}");
+                let why = format!(
+                    "the seed could not be given its passwords: {}",
+                    template::said(&error)
+                );
                 Err(ProvideError::Usage(why, given::HELP.into()))
             }
         }

@@ -56,6 +56,7 @@ pub(crate) fn listed_under_supervisor(command: &[String]) -> Duration {
             cwd: lane.sandbox(),
             lane,
             supervisor: Some(PROGRAM.into()),
+            parting: None,
         };
         let began = Instant::now();
         let mut process = launch.start().await.unwrap();

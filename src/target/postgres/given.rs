@@ -1,7 +1,7 @@
 //! A server that the user named with `--pg`: our database and our roles in it for the time of the
 //! run, and nothing else of it touched.
 
-use std::{thread, time::Duration};
+use std::{fmt::Write, thread, time::Duration};
 
 use nix::unistd::{User, geteuid};
 use tokio_postgres::{
@@ -117,17 +117,13 @@ impl Given {
 
     /// Removes database and roles; says what could not be removed.
     pub async fn close(mut self) -> Vec<String> {
-        let Some(mut session) = self.session.take() else { return Vec::new() };
-        if session.is_closed() {
-            match self.login.open(COMMON).await {
-                Ok(again) => session = again,
-                Err(error) => return vec![left(&self.login, &error)],
-            }
-        }
-        match remove(&session, &self.login).await {
-            Ok(()) => Vec::new(),
-            Err(error) => vec![left(&self.login, &error)],
-        }
+        let Some(session) = self.session.take() else { return Vec::new() };
+        let removed = if session.is_closed() {
+            remove_anew(&self.login).await
+        } else {
+            remove(&session, &self.login).await
+        };
+        removed.err().map(|error| left(&self.login, &error)).into_iter().collect()
     }
 }
 
@@ -147,15 +143,9 @@ impl Drop for Given {
         let removal = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let Ok(runtime) = runtime else { return };
-            let _ = runtime.block_on(tokio::time::timeout(DROP_LIMIT, async {
-                let again = match login.open(COMMON).await {
-                    Err(_) => {
-                        login.open(login.databases.last().map_or(COMMON, |name| name)).await?
-                    }
-                    Ok(again) => again,
-                };
-                remove(&again, &login).await
-            }));
+            runtime.block_on(async {
+                let _ = tokio::time::timeout(DROP_LIMIT, remove_anew(&login)).await;
+            });
         });
         let _ = removal.join();
         drop(session);
@@ -287,11 +277,22 @@ async fn make(session: &Client, login: &Login) -> Result<(), tokio_postgres::Err
     // One batch is one transaction: no role is left without its mark.
     let mut sql = seed::SEED.to_owned();
     for role in ROLES {
-        sql.push_str(&format!("COMMENT ON ROLE {role} IS {mark};\n"));
+        let _ = writeln!(sql, "COMMENT ON ROLE {role} IS {mark};");
     }
     let inside = login.open(DATABASE).await?;
     inside.batch_execute(&sql).await?;
     inside.batch_execute("VACUUM (FREEZE)").await
+}
+
+/// Removes what is ours through a session of its own.
+async fn remove_anew(login: &Login) -> Result<(), tokio_postgres::Error> {
+    let mut session = login.open(COMMON).await;
+    if session.is_err() {
+        for database in &login.databases {
+            session = login.open(database).await;
+        }
+    }
+    remove(&session?, login).await
 }
 
 /// Removes the database and the roles, with all that hangs on them. Both were found to be ours.
@@ -363,7 +364,24 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_is_not_there_is_named_without_the_password() {
         let why = refused("postgres://u:geheim@127.0.0.1:1/d").await;
-        assert!(why.contains("`u`") && !why.contains("geheim"), "{why}");
+        assert!(why.contains("`u`") && why.contains("refused") && !why.contains("geheim"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_insists_on_tls_is_said_to() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 512]).await.unwrap();
+            let text = b"SFATAL\0C28000\0Mno pg_hba.conf entry for host \"h\", no encryption\0\0";
+            let length = u32::try_from(text.len() + 4).unwrap().to_be_bytes();
+            stream.write_all(&[b"E", &length[..], text].concat()).await.unwrap();
+        });
+        let why = refused(&format!("postgres://u:geheim@127.0.0.1:{port}/d")).await;
+        server.await.unwrap();
+        assert!(why.contains("TLS"), "{why}");
     }
 
     #[test]

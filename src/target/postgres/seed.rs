@@ -34,6 +34,9 @@ struct Cell {
     tenant: Option<u8>,
 }
 
+/// The cells of a table by their columns, each with its token.
+type Columns<'a> = BTreeMap<&'static str, Vec<(&'static Cell, &'a Sentinel)>>;
+
 static CELLS: LazyLock<Vec<Cell>> =
     LazyLock::new(|| serde_saphyr::from_str(SENTINELS).expect("a test reads this list"));
 
@@ -81,7 +84,7 @@ impl Fresh {
         for (user, password) in roles.zip(self.passwords.iter().chain([&self.quoted])) {
             let _ = writeln!(sql, "ALTER ROLE {user} PASSWORD {};", literal(password));
         }
-        let mut tables: BTreeMap<&str, BTreeMap<&str, Vec<(&Cell, &Sentinel)>>> = BTreeMap::new();
+        let mut tables: BTreeMap<&str, Columns<'_>> = BTreeMap::new();
         for (cell, sentinel) in CELLS.iter().zip(&self.sentinels) {
             let columns = tables.entry(&cell.table).or_default();
             columns.entry(&cell.column).or_default().push((cell, sentinel));

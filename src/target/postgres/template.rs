@@ -1,6 +1,7 @@
 //! The cached cluster that every run starts from a copy of: initialised and seeded once.
 
 use std::{
+    error::Error,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -22,6 +23,9 @@ const INITDB_LIMIT: Duration = Duration::from_secs(120);
 /// How long the orderly end of the template's server may take.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
+/// Changes when a template is to be built in another way from the same parts.
+const LAYOUT: &str = "1";
+
 /// Who may log in how: the superuser through the socket, whose folder only the harness and the
 /// server enter, everybody else with a password and to the seed alone.
 const HBA: &str = "local all sm_root trust\nlocal sealmark_seed all scram-sha-256\n";
@@ -38,7 +42,7 @@ const AFTER: [&str; 4] = [
 
 /// Where the template of these programs is in the cache.
 fn path(cache: &Path, programs: &Programs, place: &Place) -> PathBuf {
-    let mut made_of = vec![HBA];
+    let mut made_of = vec![LAYOUT, HBA];
     made_of.extend(BEFORE);
     made_of.extend(AFTER);
     let owner = place.owner().map_or_else(|| geteuid().as_raw(), |owner| owner.uid);
@@ -99,6 +103,7 @@ pub async fn build(cache: Option<&Path>, programs: &Programs, place: &Place) -> 
     if exit.is_none_or(|exit| exit.code != Some(0)) {
         return Err("the server did not end in an orderly way after seeding".into());
     }
+    drop_spare_segments(&data);
     let hba = data.join("pg_hba.conf");
     fs::write(&hba, HBA)
         .map_err(|error| format!("{} could not be written: {error}", hba.display()))?;
@@ -117,10 +122,28 @@ pub async fn build(cache: Option<&Path>, programs: &Programs, place: &Place) -> 
     Ok(())
 }
 
-/// What Postgres says of an error, else what the client says.
+/// Removes the segments of the log that a clean stop leaves for later use: less to copy. The first
+/// holds the last checkpoint, which may reach into the second.
+fn drop_spare_segments(data: &Path) {
+    let Ok(entries) = fs::read_dir(data.join("pg_wal")) else { return };
+    let segment = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        name.len() == 24 && name.iter().all(u8::is_ascii_hexdigit)
+    };
+    let mut segments: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(segment).collect();
+    segments.sort();
+    for spare in segments.iter().skip(2) {
+        // One that stays only costs time.
+        let _ = fs::remove_file(spare);
+    }
+}
+
+/// What Postgres says of an error, else what the client says with its cause.
 pub fn said(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(of_server) => of_server.message().to_owned(),
-        None => error.to_string(),
+    match (error.as_db_error(), error.source()) {
+        (Some(of_server), _) => of_server.message().to_owned(),
+        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, None) => error.to_string(),
     }
 }

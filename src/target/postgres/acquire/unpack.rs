@@ -223,20 +223,20 @@ mod tests {
         let outside = br#"[{"source":"native/lib/a","target":"../../x"}]"#;
         let absolute = br#"[{"source":"/etc/passwd","target":"native/lib/x"}]"#;
         let elsewhere = br#"[{"source":"native/bin/a","target":"native/lib/x"}]"#;
-        let cases: Vec<(Vec<(&str, &[u8])>, _)> = vec![
-            (vec![("package/../../x", b"1")], None),
-            (vec![("/x", b"1")], None),
-            (vec![("", b"1")], None),
-            (vec![("package/a", b"1")], Some(("package/x", "/etc"))),
-            (vec![("package/native/pg-symlinks.json", outside)], None),
-            (vec![("package/native/pg-symlinks.json", absolute)], None),
-            (vec![("package/native/pg-symlinks.json", elsewhere)], None),
-        ];
-        for (entries, link) in cases {
-            let (folder, archive) = tgz_of(&entries, link);
+        let list = "package/native/pg-symlinks.json";
+        for (name, content, link) in [
+            ("package/../../x", &b"1"[..], None),
+            ("/x", b"1", None),
+            ("", b"1", None),
+            ("package/a", b"1", Some(("package/x", "/etc"))),
+            (list, outside, None),
+            (list, absolute, None),
+            (list, elsewhere, None),
+        ] {
+            let (folder, archive) = tgz_of(&[(name, content)], link);
             let to = folder.path().join("to");
             fs::create_dir(&to).unwrap();
-            assert!(tgz(&archive, &to).is_err(), "{:?}", entries[0].0);
+            assert!(tgz(&archive, &to).is_err(), "{name:?}");
             assert!(!folder.path().join("x").exists() && !to.join("package/x").exists());
         }
     }
