@@ -215,8 +215,8 @@ pub enum Why {
     NotReproduced,
     /// The probe was not sent, because its tool had been lost too often.
     Unsent,
-    /// The probe was not sent, because a core probe or one of its family had been breached, so that
-    /// the verdict could not change by it.
+    /// The probe was not sent, because what had been breached before left nothing for it to change
+    /// about the verdict.
     Decided,
     /// Nothing in the observations speaks for or against.
     NothingSeen,

@@ -15,6 +15,10 @@ const BATCH: usize = 8;
 /// not sent.
 const MOST_SPOILT: usize = 3;
 
+/// So many core statements that took effect tell all there is to tell: a server that runs whatever
+/// it is sent gets no more of a check, for bringing the database back takes its time.
+const MOST_BREACHES: usize = 40;
+
 /// A statement that was asked, and the index of its line.
 type Asked = (usize, &'static Probe);
 
@@ -127,12 +131,16 @@ impl Lane {
         let lines = self.evidence.entry(id.clone()).or_default();
         // One more breach of a core probe, or of the same family, would change nothing.
         let same = |line: &Evidence| line.family.is_some() && line.family == probe.family;
-        let decided = lines.iter().any(|line| line.is_breached() && (line.core || same(line)));
+        let breached = lines.iter().filter(|line| line.is_breached());
+        let decided = match check.spec.until_breached {
+            true => breached.clone().any(|line| line.core || same(line)),
+            false => breached.filter(|line| line.core).count() >= MOST_BREACHES,
+        };
         let impossible =
             self.database.as_ref().is_some_and(|database| database.cannot_land(&id, &probe.id));
         let why = match () {
             () if impossible => Why::NotPossibleHere,
-            () if check.spec.until_breached && decided => Why::Decided,
+            () if decided => Why::Decided,
             () if spoilt >= MOST_SPOILT => Why::Unsent,
             () => return false,
         };

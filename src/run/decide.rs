@@ -230,10 +230,16 @@ fn collect(check: &Check, scene: &Scene<'_>) -> Vec<Evidence> {
         Collect::Calls | Collect::Script(_) => scene
             .lanes(check)
             .filter_map(|lane| lane.record.evidence.get(&check.id()))
-            .flatten()
-            .cloned()
+            .flat_map(|lines| in_order(lines))
             .collect(),
     }
+}
+
+/// The lines of one lane in the order in which the record has them.
+fn in_order(lines: &[Evidence]) -> Vec<Evidence> {
+    let mut lines = lines.to_vec();
+    lines.sort_by_key(|line| line.seq);
+    lines
 }
 
 /// The runner's own rules (methodology 3), in order.
