@@ -41,7 +41,9 @@ use database::Database;
 pub use close::LaneRecord;
 
 /// How often the server of one lane is started again before the lane gives up.
-const MOST_RESTARTS: u32 = 40;
+const MOST_RESTARTS: u32 = 24;
+/// The same where statements ask for instances of their own.
+const MOST_RESTARTS_OF_STATEMENTS: u32 = 48;
 
 /// How many requests of one lane may stay without a reply before the lane gives up: each costs a
 /// second or more.
@@ -379,7 +381,7 @@ impl Lane {
         if self.instance.is_some() {
             return Ok(());
         }
-        if self.restarts >= MOST_RESTARTS {
+        if self.restarts >= self.most_restarts() {
             return Err(self.lost("the server ended again and again".into()));
         }
         self.restarts += 1;
@@ -389,10 +391,14 @@ impl Lane {
         }
     }
 
+    fn most_restarts(&self) -> u32 {
+        if self.kind.needs_database() { MOST_RESTARTS_OF_STATEMENTS } else { MOST_RESTARTS }
+    }
+
     fn lost(&mut self, why: String) -> Stop {
         self.caveats.push(format!("lane {}: {why}", self.kind.name()));
         self.shared.events.tell(Event::Lost { lane: self.kind.name(), why });
-        self.restarts = MOST_RESTARTS;
+        self.restarts = self.most_restarts();
         Stop
     }
 

@@ -227,19 +227,18 @@ fn collect(check: &Check, scene: &Scene<'_>) -> Vec<Evidence> {
         }
         Collect::Journal(collect) if scene.surface.is_some() => collect(&scene.journal),
         Collect::Journal(_) => Vec::new(),
-        Collect::Calls | Collect::Script(_) => scene
-            .lanes(check)
-            .filter_map(|lane| lane.record.evidence.get(&check.id()))
-            .flat_map(|lines| in_order(lines))
-            .collect(),
+        Collect::Calls | Collect::Script(_) => {
+            let of_lanes = scene.lanes(check);
+            let mut lines: Vec<Evidence> = of_lanes
+                .filter_map(|lane| lane.record.evidence.get(&check.id()))
+                .flatten()
+                .cloned()
+                .collect();
+            // As the record has them, so that they decide the same again.
+            lines.sort_by(|a, b| (&a.lane, a.seq).cmp(&(&b.lane, b.seq)));
+            lines
+        }
     }
-}
-
-/// The lines of one lane in the order in which the record has them.
-fn in_order(lines: &[Evidence]) -> Vec<Evidence> {
-    let mut lines = lines.to_vec();
-    lines.sort_by_key(|line| line.seq);
-    lines
 }
 
 /// The runner's own rules (methodology 3), in order.

@@ -40,6 +40,11 @@ const SPECIAL: &[(&str, Setup)] = &[
     ("sound", Setup::Flaws(&[])),
     ("sql-sound", Setup::Sql(&[], "db")),
     ("sql-echoes-dsn", Setup::Sql(&["sql-echoes-dsn"], "core")),
+    // A call during which the server asks for a capability is no evidence.
+    (
+        "sql-write-tool+asks-for-sampling",
+        Setup::Sql(&["sql-write-tool", "asks-for-sampling"], "db"),
+    ),
     ("fixed-root", Setup::FixedRoot),
     ("switched-off", Setup::File(&[], "checks: { shutdown: { enabled: false } }")),
     // Two weaknesses at once, where a rule counts them.
@@ -105,7 +110,8 @@ const ABOUT: [(&[&str], &[&str]); 6] = [
     (&["sql-no-timeout", "sql-abandons"], &["statement-timeout"]),
     (&["sql-no-application-name"], &["write-gate"]),
 ];
-const WRITES: [&str; 15] = [
+const WRITES: [&str; 16] = [
+    "sql-write-tool+asks-for-sampling",
     "sql-prefix-gate",
     "sql-simple-protocol",
     "sql-commit",
