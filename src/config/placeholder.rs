@@ -1,7 +1,7 @@
 //! Placeholders: `${name}` in a text of the configuration, and what stands for it on a lane.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use thiserror::Error;
 
@@ -242,14 +242,16 @@ impl PgValues {
 
 /// Everything but unreserved characters percent-encoded (RFC 3986, sections 2.1 and 2.3).
 pub fn encoded(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut out, byte| {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out += &format!("%{byte:02X}");
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
         }
-        out
-    })
+    }
+    out
 }
 
 /// What stands for each placeholder on one lane. `Debug` shows names and no values.

@@ -42,8 +42,8 @@ const SPECIAL: &[(&str, Setup)] = &[
     ("sql-echoes-dsn", Setup::Sql(&["sql-echoes-dsn"], "core")),
     // A call during which the server asks for a capability is no evidence.
     (
-        "sql-write-tool+asks-for-sampling",
-        Setup::Sql(&["sql-write-tool", "asks-for-sampling"], "db"),
+        "sql-write-tool-confirm+asks-for-sampling",
+        Setup::Sql(&["sql-write-tool-confirm", "asks-for-sampling"], "db"),
     ),
     ("fixed-root", Setup::FixedRoot),
     ("switched-off", Setup::File(&[], "checks: { shutdown: { enabled: false } }")),
@@ -111,7 +111,7 @@ const ABOUT: [(&[&str], &[&str]); 6] = [
     (&["sql-no-application-name"], &["write-gate"]),
 ];
 const WRITES: [&str; 16] = [
-    "sql-write-tool+asks-for-sampling",
+    "sql-write-tool-confirm+asks-for-sampling",
     "sql-prefix-gate",
     "sql-simple-protocol",
     "sql-commit",
