@@ -1,6 +1,7 @@
 //! The same with sealmark: whole runs as a process of their own, and one start under its supervisor.
 
 use std::{
+    path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -11,9 +12,10 @@ use sealmark::{
 };
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
-use crate::floor::{HELLO, LIST, is_answer};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_sealmark-under-test");
+use crate::{
+    PROGRAM,
+    floor::{HELLO, LIST, is_answer},
+};
 
 /// What one run took.
 pub(crate) struct Run {
@@ -26,13 +28,17 @@ pub(crate) struct Run {
 
 /// A whole run of every pack that applies.
 pub(crate) fn run(command: &[String]) -> Run {
+    recorded(Command::new(PROGRAM).args(["__record", "--"]).args(command))
+}
+
+/// A whole run by a configuration file.
+pub(crate) fn run_file(file: &Path) -> Run {
+    recorded(Command::new(PROGRAM).arg("__record").arg(file))
+}
+
+fn recorded(command: &mut Command) -> Run {
     let began = Instant::now();
-    let output = Command::new(PROGRAM)
-        .args(["__record", "--"])
-        .args(command)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output = command.stdin(Stdio::null()).output().unwrap();
     let wall = began.elapsed();
     let said = String::from_utf8_lossy(&output.stderr);
     let report: Report =

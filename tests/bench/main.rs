@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
+mod database;
 mod floor;
 mod harness;
 
@@ -14,6 +15,8 @@ use harness::Run;
 
 /// How often everything is measured.
 const TIMES: usize = 5;
+/// The program under measurement.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sealmark-under-test");
 const FIXTURE: &str = env!("CARGO_BIN_EXE_fixture-server");
 const PACKAGES: [&str; 2] = ["@modelcontextprotocol/server-filesystem@2.0.1", "zod@3.25.76"];
 const ENTRY: &str = "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js";
@@ -25,23 +28,24 @@ fn main() -> std::process::ExitCode {
     // `cargo bench` passes `--bench` and filters; there is nothing to choose here.
     println!("load {}", std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim());
     println!("{TIMES} times each: median (least to most)\n");
-    match server() {
+    match installed("bench-server", &PACKAGES, ENTRY) {
         Ok(entry) => whole_runs(&entry),
         Err(why) => println!("no runs of server-filesystem 2.0.1: {why}"),
     }
     shim();
     memory();
+    database::measured();
     std::process::ExitCode::SUCCESS
 }
 
-/// The published server, installed beside those of the tests.
-fn server() -> Result<String, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench-server");
-    let entry = folder.join(ENTRY);
+/// A published server's program, installed beside those of the tests.
+fn installed(folder: &str, packages: &[&str], entry: &str) -> Result<String, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(folder);
+    let entry = folder.join(entry);
     if !entry.exists() {
         let mut npm = Command::new("npm");
         npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]);
-        npm.arg("--prefix").arg(&folder).args(PACKAGES);
+        npm.arg("--prefix").arg(&folder).args(packages);
         let ended = npm.status().map_err(|error| format!("npm: {error}"))?;
         if !ended.success() {
             return Err(format!("npm: {ended}"));
