@@ -56,7 +56,11 @@ fn error_line(output: &Output) -> Value {
 fn a_wrong_command_line_ends_with_2_an_error_and_help() {
     for (arguments, message, help) in [
         (&["run", "--pack", "sf", "--", "x"][..], "there is no pack `sf`", "did you mean `fs`?"),
-        (&["run", "--pack", "sqlite", "--", "x"], "the pack `sqlite` is not in this version", "core"),
+        (
+            &["run", "--pack", "sqlite", "--", "x"],
+            "the pack `sqlite` is not in this version",
+            "core",
+        ),
         (&["run", "--only", "fs-path-excape", "--", "x"], "no check", "`fs-path-escape`"),
         (&["run", "--format", "txt", "--", "x"], "no format `txt`", "`text`"),
         (&["run", "--format", "sarif", "--", "x"], "is not in this version", "summary"),

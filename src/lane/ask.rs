@@ -118,15 +118,18 @@ impl Lane {
         facts.extend(self.brought_in(asker.spec));
         let own = changes.iter().filter(|change| change.token);
         facts.extend(own.map(|change| Fact::now(Observer::Filesystem, self.changed(change))));
-        let pending = match mark {
+        let (pending, unread) = match mark {
             Some(mark) => self.look_at_database(mark, &asker, &mut facts).await,
-            None => false,
+            None => (false, false),
         };
         if self.kind == LaneKind::Bulk {
             facts.extend(self.over(&asked));
         }
         let reading = self.read(&asked, &asker, tool(ask));
-        let line = self.line(&asker, label, ask, &asked, reading.as_ref(), facts);
+        let mut line = self.line(&asker, label, ask, &asked, reading.as_ref(), facts);
+        if unread && line.is_held() {
+            line = line.none(Why::Unreadable);
+        }
         self.enter(asker, label, ask, &asked, reading, changes);
         let reply = asked.reply;
         Ok(Answer {
@@ -140,12 +143,19 @@ impl Lane {
         })
     }
 
-    /// What the database shows after a question; `true` when a transaction was left open that may
-    /// still write. What differs after a control belongs to the statement before it.
-    async fn look_at_database(&mut self, mark: Mark, asker: &Asker, facts: &mut Vec<Fact>) -> bool {
-        let Some(database) = &mut self.database else { return false };
+    /// What the database shows after a question: whether a transaction was left open that may still
+    /// write, and whether its state could not be read. What differs after a control belongs to the
+    /// statement before it.
+    async fn look_at_database(
+        &mut self,
+        mark: Mark,
+        asker: &Asker,
+        facts: &mut Vec<Fact>,
+    ) -> (bool, bool) {
+        let Some(database) = &mut self.database else { return (false, false) };
         let control = asker.origin.is_control();
         let seen = database.seen(mark, &asker.sent, control).await;
+        let unread = seen.unread.is_some();
         if let Some(why) = seen.unread {
             self.caveats.push(format!("failed to {why}"));
         }
@@ -163,7 +173,7 @@ impl Lane {
             });
             facts.extend(states.take(MOST_STATES));
         }
-        seen.pending
+        (seen.pending, unread)
     }
 
     /// Enters changes of the database that came after their statement was answered.

@@ -176,6 +176,9 @@ impl Lane {
         let Some(database) = &mut self.database else { return };
         let mark = database.mark();
         let seen = database.seen(mark, &[], true).await;
+        if let Some(why) = seen.unread {
+            self.caveats.push(format!("failed to {why}"));
+        }
         self.late_state(&seen.changes);
     }
 

@@ -305,7 +305,8 @@ impl Database {
     pub(super) fn trouble(&self) -> Option<String> {
         let logins = self.tap.logins();
         if logins.iter().any(|login| login.insisted_on_tls) {
-            return Some("the server insists on TLS to its database; append nothing, or set its option for sslmode to disable or prefer".into());
+            let what = "the server insists on TLS to its database, which the tap does not speak";
+            return Some(format!("{what}; set its option, usually sslmode=disable"));
         }
         let refused = logins.iter().find_map(|login| Some((login, login.refused.as_ref()?)));
         refused.map(|(login, state)| {

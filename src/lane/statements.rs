@@ -34,23 +34,37 @@ impl Lane {
             probes.iter().copied().partition(|probe| probe.instance == InstanceUse::Own);
         let mut spoilt = 0;
         let mut batch: Vec<Asked> = Vec::new();
-        for (n, &probe) in shared.iter().enumerate() {
+        for probe in shared {
             if self.leave_out(check, placement, probe, spoilt) {
                 continue;
             }
             let (at, shaky) = self.statement(check, placement, probe, None).await?;
             batch.push((at, probe));
-            if shaky || batch.len() >= BATCH || n + 1 == shared.len() {
-                if self.good_control(check, placement).await? {
-                    batch.clear();
-                } else {
-                    let again = std::mem::take(&mut batch);
-                    spoilt = self.one_by_one(check, placement, again, spoilt).await?;
-                }
+            if shaky || batch.len() >= BATCH {
+                spoilt = self.confirmed(check, placement, &mut batch, spoilt).await?;
             }
             self.restore().await;
         }
+        if !batch.is_empty() {
+            spoilt = self.confirmed(check, placement, &mut batch, spoilt).await?;
+            self.restore().await;
+        }
         self.on_own_instance(check, placement, &own, spoilt).await
+    }
+
+    /// The control behind a batch; where it fails, the batch is asked again.
+    async fn confirmed(
+        &mut self,
+        check: &'static Check,
+        placement: &Placement,
+        batch: &mut Vec<Asked>,
+        spoilt: usize,
+    ) -> Result<usize, Stop> {
+        let batch = std::mem::take(batch);
+        match self.good_control(check, placement).await? {
+            true => Ok(spoilt),
+            false => self.one_by_one(check, placement, batch, spoilt).await,
+        }
     }
 
     /// Statements of a broken batch again, each with a control behind it: what spoils its control
