@@ -31,8 +31,6 @@ pub struct Plan {
     pub only: bool,
     /// What the run says nothing about, known beforehand.
     pub not_covered: Vec<NotCovered>,
-    /// What the report is to say of how targets were had.
-    pub notes: Vec<String>,
 }
 
 /// One pack of the run.
@@ -110,7 +108,6 @@ pub fn plan(config: &Config, only: &[String]) -> Plan {
         hash: standard::hash(&standard::locked(Some(config))),
         only: !only.is_empty(),
         not_covered: not_covered(config, &packs),
-        notes: Vec::new(),
         packs,
     }
 }

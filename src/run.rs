@@ -186,15 +186,8 @@ async fn had(
     }
     let given = config.pg.as_ref().map(|url| url.0.clone());
     if given.is_none() && !config.embedded {
-        plan.without_database(
-            "no Postgres was had: --no-embedded was given; leave it out, or name a server you \
-             control with --pg URL",
-        );
-        return Ok(Some(
-            "no Postgres was had: --no-embedded was given; placeholders of the database stand for \
-             nothing"
-                .into(),
-        ));
+        let help = "leave it out, or name a server you control with --pg URL";
+        return Ok(Some(without(plan, "--no-embedded was given", help)));
     }
     let wish = Wish { given, fetch: true };
     let mut interrupt = shared.interrupt.clone();
@@ -208,18 +201,20 @@ async fn had(
     };
     match provided {
         Ok(database) => {
-            plan.notes.extend(database.notes().iter().cloned());
             shared.database = Some(Arc::new(database));
             Ok(None)
         }
         Err(ProvideError::Usage(why, help)) => Err(RunError::Usage { why, help }),
         Err(ProvideError::Unavailable(Unavailable { why, help })) => {
-            plan.without_database(&format!("no Postgres was had: {why}; {help}"));
-            Ok(Some(format!(
-                "no Postgres was had: {why}; placeholders of the database stand for nothing"
-            )))
+            Ok(Some(without(plan, &why, &help)))
         }
     }
+}
+
+/// Takes what needs a database out of the plan; the caveat of the report.
+fn without(plan: &mut Plan, why: &str, help: &str) -> String {
+    plan.without_database(&format!("no Postgres was had: {why}; {help}"));
+    format!("no Postgres was had: {why}; placeholders of the database stand for nothing")
 }
 
 /// A canary token: `sm-` and 16 hexadecimal digits.

@@ -151,10 +151,13 @@ impl Database {
                 let landed = match kept.known(&statements) {
                     Some(landed) => landed,
                     None => {
-                        // What could not be tried is sent: state decides.
                         let landing = reader.lands(&self.postgres, self.role, &statements).await;
-                        let Ok(landing) = landing else { continue };
-                        let landed = !landing.changes.is_empty();
+                        let landed = match landing {
+                            Ok(landing) if !landing.changes.is_empty() => true,
+                            Ok(landing) if landing.changes_nothing() => false,
+                            // What could not be tried is sent: state decides.
+                            _ => continue,
+                        };
                         kept.learn(statements, landed);
                         landed
                     }

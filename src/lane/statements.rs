@@ -4,7 +4,7 @@
 use super::{Lane, ask::Asker};
 use crate::{
     check::{Check, InstanceUse, LaneKind, Probe},
-    evidence::{Evidence, Kind, Why},
+    evidence::{Evidence, Why},
     stage::{Ask, Label, Life, Stop},
     surface::Placement,
 };
@@ -83,7 +83,8 @@ impl Lane {
                 continue;
             }
             if spoilt >= MOST_SPOILT {
-                self.put(check, at, self.unasked(probe, placement, Why::Unsent));
+                let line = self.unasked(probe, placement, Why::Unsent);
+                self.put_line(check, Some(at), line);
                 continue;
             }
             self.statement(check, placement, probe, Some(at)).await?;
@@ -227,10 +228,6 @@ impl Lane {
         }
     }
 
-    fn put(&mut self, check: &Check, at: usize, line: Evidence) {
-        self.put_line(check, Some(at), line);
-    }
-
     /// What held is no evidence when the control behind it failed.
     fn disbelieve(&mut self, check: &Check, at: usize) {
         let line = self.evidence.get_mut(&check.id()).and_then(|lines| lines.get_mut(at));
@@ -250,7 +247,6 @@ impl Lane {
         }
         let line = self.control_again(placement).await?;
         let good = line.is_held();
-        debug_assert_eq!(line.kind, Kind::Control, "a control's line says so");
         self.evidence.entry(check.id()).or_default().push(line);
         Ok(good)
     }

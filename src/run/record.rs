@@ -78,7 +78,8 @@ pub(super) fn report(parts: Parts<'_>) -> Report {
         .all(|lane| lane.record.listed.is_some());
     let mut caveats: Vec<String> = request.warnings.iter().map(|w| w.what.clone()).collect();
     caveats.extend(no_database);
-    caveats.extend(plan.notes.iter().map(|note| text::safe(note, 300)));
+    let notes = shared.database.iter().flat_map(|database| database.notes());
+    caveats.extend(notes.map(|note| text::safe(note, 300)));
     for lane in lanes {
         for caveat in &lane.record.caveats {
             if !caveats.contains(caveat) {

@@ -336,10 +336,14 @@ impl Postgres {
         self.origin == GIVEN
     }
 
-    /// The file in the user's cache for what this version of Postgres does with this seed; `None`
-    /// for a server that was given, whose settings are its own.
+    /// The file in the user's cache for what this version of Postgres does with this seed, as this
+    /// state reader sees it; `None` for a server that was given, whose settings are its own.
     pub fn replayed(&self) -> Option<PathBuf> {
-        let name = format!("replayed-{}-{}.json", self.version, seed::fingerprint(&[]));
+        let name = format!(
+            "replayed-{}-{}.json",
+            self.version,
+            seed::fingerprint(&[state::GLANCE, state::CATALOGUE])
+        );
         files::cache().filter(|_| !self.is_given()).map(|cache| cache.join(name))
     }
 

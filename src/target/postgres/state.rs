@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, Config, Row, Statement};
 
-use super::{DATABASE, Postgres};
+use super::Postgres;
 use crate::evidence::How;
 
 mod connect;
@@ -26,8 +26,8 @@ pub(super) use difference::lines;
 pub(super) use snapshot::{Read, Section, Snapshot, is_locked};
 
 use connect::Connection;
-const GLANCE: &str = include_str!("state/glance.sql");
-const CATALOGUE: &str = include_str!("state/catalogue.sql");
+pub(super) const GLANCE: &str = include_str!("state/glance.sql");
+pub(super) const CATALOGUE: &str = include_str!("state/catalogue.sql");
 
 /// How long a look waits for a lock; what is locked counts as pending.
 const LOOK_LOCK: &str = "SET lock_timeout = '300ms'";
@@ -133,9 +133,7 @@ impl Reader {
     /// # Errors
     /// Fails where Postgres refuses.
     pub async fn open(postgres: &Postgres) -> Result<Self, Error> {
-        let (user, password) = &postgres.superuser;
-        let config = postgres.backend().config(user, password.as_deref(), DATABASE);
-        Self::connect(config, postgres.origin() == "given").await
+        Self::connect(postgres.superuser_config(), postgres.is_given()).await
     }
 
     /// Connects as `config` says, to the seed and as a superuser, and takes the present state for

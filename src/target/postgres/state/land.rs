@@ -29,6 +29,18 @@ pub struct Landing {
     pub text: String,
 }
 
+impl Landing {
+    /// Whether the replay says that the statements change nothing: it was not cut short by a
+    /// limit, a lock or a lack of resources (SQLSTATE classes 40, 53, 55, 57 and 58), which another
+    /// time may not meet.
+    pub fn changes_nothing(&self) -> bool {
+        let passing = |state: &String| {
+            ["40", "53", "55", "57", "58"].iter().any(|class| state.starts_with(class))
+        };
+        self.changes.is_empty() && !self.error.as_ref().is_some_and(passing)
+    }
+}
+
 impl Reader {
     /// Runs statements one after another on a session of `role`, as [`Reader::replay`] does.
     ///
@@ -138,5 +150,25 @@ fn keep(row: &SimpleQueryRow, text: &mut String) {
         let end = (0..=left.min(value.len())).rev().find(|end| value.is_char_boundary(*end));
         text.push_str(&value[..end.unwrap_or(0)]);
         text.push(if at + 1 == row.len() { '\n' } else { '\t' });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::How;
+
+    #[test]
+    fn a_replay_that_was_cut_short_says_nothing() {
+        let ended =
+            |state: Option<&str>| Landing { error: state.map(str::to_owned), ..Landing::default() };
+        for state in [None, Some("42601"), Some("42501"), Some("0A000")] {
+            assert!(ended(state).changes_nothing(), "{state:?}");
+        }
+        for state in ["57014", "55P03", "53200", "40001", "40P01"] {
+            assert!(!ended(Some(state)).changes_nothing(), "{state}");
+        }
+        let changes = vec![Changed { object: "rows of probe_t".into(), how: How::Modified }];
+        assert!(!Landing { changes, ..Landing::default() }.changes_nothing());
     }
 }
