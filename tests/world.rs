@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "support/within.rs"]
+mod within;
+
 use std::{
     ffi::OsString,
     fs,
@@ -9,7 +12,6 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread::sleep,
     time::{Duration, Instant},
 };
 
@@ -23,6 +25,8 @@ use sealmark::world::{
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::within::within;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sealmark-under-test");
 
@@ -87,17 +91,6 @@ fn carrying(text: &str) -> Vec<i32> {
 fn lives(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with(['Z', 'X']))
-}
-
-fn within(limit: Duration, holds: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + limit;
-    while !holds() {
-        if Instant::now() > deadline {
-            return false;
-        }
-        sleep(Duration::from_millis(5));
-    }
-    true
 }
 
 /// Reads a line that says the server is ready, so that no test depends on a pause.

@@ -8,6 +8,8 @@
 
 mod books;
 mod lines;
+#[path = "../support/theirs.rs"]
+mod made;
 mod runs;
 mod shapes;
 mod theirs;

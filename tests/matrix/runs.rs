@@ -11,7 +11,10 @@ use std::{
 
 use sealmark::report::{CheckReport, Report};
 
-use crate::theirs::{BOSS, SECRET, Theirs};
+use crate::{
+    made::{BOSS, SECRET},
+    theirs::Theirs,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sealmark-under-test");
 const SERVER: &str = env!("CARGO_BIN_EXE_fixture-server");

@@ -4,15 +4,13 @@
 use std::{fs, path::Path};
 
 use sealmark::{
-    target::postgres::{Backend, Postgres, Wish, connect},
+    target::postgres::{Postgres, Wish},
     world::Run,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// The superuser, and its password.
-pub(crate) const BOSS: &str = "boss";
-pub(crate) const SECRET: &str = "geheim-4711";
+use crate::made::{BOSS, made_theirs, url};
 
 /// The server; it ends when this is dropped.
 pub(crate) struct Theirs {
@@ -36,30 +34,10 @@ impl Theirs {
         let (postgres, url) = runtime.block_on(async {
             let wish = Wish { given: None, fetch: false };
             let postgres = Postgres::provide(&run, &wish).await.unwrap();
-            let url = made_theirs(&postgres).await;
+            let (folder, _admin) = made_theirs(&postgres).await;
+            let url = url(&folder, BOSS);
             (postgres, url)
         });
         Self { url, _runtime: runtime, _postgres: postgres, _run: run, _parent: parent }
     }
-}
-
-/// Takes the seed out of a cluster of ours, and lets a superuser in by password.
-async fn made_theirs(postgres: &Postgres) -> String {
-    let Backend::Unix(socket) = postgres.backend() else { panic!("no socket") };
-    let folder = socket.parent().unwrap();
-    let admin = connect(&postgres.backend().config("sm_root", None, "template1")).await.unwrap();
-    for sql in [
-        "DROP DATABASE sealmark_seed WITH (FORCE)",
-        "DROP ROLE sm_owner, sm_admin, sm_analyst, sm_quoted, sm_tenant",
-        "CREATE DATABASE template0",
-        "CREATE DATABASE postgres TEMPLATE template0",
-        &format!("CREATE ROLE {BOSS} SUPERUSER LOGIN PASSWORD '{SECRET}'"),
-    ] {
-        admin.batch_execute(sql).await.unwrap();
-    }
-    let hba = folder.with_file_name("data").join("pg_hba.conf");
-    fs::write(hba, "local all sm_root trust\nlocal all all scram-sha-256\n").unwrap();
-    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
-    let folder = folder.display().to_string().replace('/', "%2F");
-    format!("postgres://{BOSS}:{SECRET}@{folder}/postgres")
 }

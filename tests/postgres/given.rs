@@ -1,15 +1,19 @@
 //! A server that is named by its URL.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
 use sealmark::{
-    target::postgres::{Backend, DATABASE, Postgres, ProvideError, Role, Wish, connect},
+    target::postgres::{DATABASE, Postgres, ProvideError, Role, Wish},
     world::Run,
 };
 use tempfile::TempDir;
 use tokio_postgres::Client;
 
-use crate::{Told, program, provided, run};
+use crate::{
+    Told,
+    made::{SECRET, made_theirs, url},
+    program, provided, run,
+};
 
 /// A server as somebody else has it: with a superuser, another role, and no database of ours.
 struct Theirs {
@@ -21,35 +25,19 @@ struct Theirs {
 }
 
 const PLAIN: &str = "plain";
-const SECRET: &str = "geheim-4711";
 
 impl Theirs {
     async fn begin() -> Option<Self> {
         let (run, parent) = run();
         let postgres = provided(&run).await?;
-        let Backend::Unix(socket) = postgres.backend() else { return None };
-        let folder = socket.parent().unwrap().to_owned();
-        let admin =
-            connect(&postgres.backend().config("sm_root", None, "template1")).await.unwrap();
-        for sql in [
-            "DROP DATABASE sealmark_seed WITH (FORCE)",
-            "DROP ROLE sm_owner, sm_admin, sm_analyst, sm_quoted, sm_tenant",
-            "CREATE DATABASE template0",
-            "CREATE DATABASE postgres TEMPLATE template0",
-            &format!("CREATE ROLE {PLAIN} LOGIN PASSWORD '{SECRET}'"),
-            &format!("CREATE ROLE boss SUPERUSER LOGIN PASSWORD '{SECRET}'"),
-        ] {
-            admin.batch_execute(sql).await.unwrap();
-        }
-        let hba = folder.with_file_name("data").join("pg_hba.conf");
-        fs::write(hba, "local all sm_root trust\nlocal all all scram-sha-256\n").unwrap();
-        admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+        let (folder, admin) = made_theirs(&postgres).await;
+        let plain = format!("CREATE ROLE {PLAIN} LOGIN PASSWORD '{SECRET}'");
+        admin.batch_execute(&plain).await.unwrap();
         Some(Self { folder, admin, _postgres: postgres, _run: run, parent })
     }
 
     fn url(&self, user: &str) -> String {
-        let folder = self.folder.display().to_string().replace('/', "%2F");
-        format!("postgres://{user}:{SECRET}@{folder}/postgres")
+        url(&self.folder, user)
     }
 
     async fn provide(&self, user: &str) -> (Run, Result<Postgres, ProvideError>) {

@@ -6,8 +6,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Child,
-    thread::sleep,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nix::{
@@ -17,7 +16,7 @@ use nix::{
 use sealmark::world::Run;
 use tempfile::TempDir;
 
-use crate::{Told, open_folder, program};
+use crate::{Told, open_folder, program, within::within};
 
 /// A harness that holds a cluster.
 struct Held {
@@ -62,17 +61,6 @@ impl Held {
         self.harness.kill().unwrap();
         self.harness.wait().unwrap();
     }
-}
-
-fn within(limit: Duration, holds: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + limit;
-    while !holds() {
-        if Instant::now() > deadline {
-            return false;
-        }
-        sleep(Duration::from_millis(5));
-    }
-    true
 }
 
 fn parent_of(pid: i32) -> i32 {

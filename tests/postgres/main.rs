@@ -5,10 +5,14 @@
 
 mod given;
 mod killed;
+#[path = "../support/theirs.rs"]
+mod made;
 mod provide;
 mod seeded;
 mod state;
 mod tap;
+#[path = "../support/within.rs"]
+mod within;
 
 use std::{
     io::{BufRead, BufReader, Read},
